@@ -1,0 +1,40 @@
+# Every target creates .venv and installs what it needs by itself.
+PYTHON ?= python3
+PY := .venv/bin/python
+
+.PHONY: help test lint coverage parity clean
+help:
+	@echo "make test      all tests"
+	@echo "make lint      ruff and mypy"
+	@echo "make coverage  tests with line coverage of minicnn/"
+	@echo "make parity    comparison with PyTorch (installs it)"
+	@echo "make clean     remove .venv and caches"
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("minicnn needs Python 3.11 or newer: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev,figures]'
+	touch $@
+
+.venv/torch: .venv/installed
+	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	touch $@
+
+test: .venv/installed
+	$(PY) -m pytest
+
+lint: .venv/installed
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+coverage: .venv/installed
+	$(PY) -m coverage run -m pytest -q
+	$(PY) -m coverage report
+
+parity: .venv/torch
+	$(PY) -m pytest -q tests/torch_parity
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage *.egg-info build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

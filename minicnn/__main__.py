@@ -1,0 +1,81 @@
+"""`python -m minicnn`: what this machine computes with.  Put it into bug reports."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from minicnn import __version__
+from minicnn.backend import gpu_problem
+
+
+def report() -> list[tuple[str, str]]:
+    """(what, value) lines."""
+    return [
+        ("minicnn", __version__),
+        ("python", f"{platform.python_version()} ({platform.python_implementation()}) on {platform.platform()}"),
+        *((name, _version(name)) for name in ("numpy", "scipy", "pillow", "threadpoolctl", "tqdm", "matplotlib")),
+        ("cpu", f"{_cpu_name()}, {_usable_cores()} of {os.cpu_count()} cores usable"),
+        *(("blas", line) for line in _blas()),
+        ("cupy", _cupy()),
+        ("gpus", _gpus()),
+        ("MINICNN_FAST", os.environ.get("MINICNN_FAST", "not set (fast versions on)")),
+    ]
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _blas() -> list[str]:
+    import numpy  # noqa: F401  (loads the library that is asked about)
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return [
+        f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads, {pool.get('architecture', '?')}"
+        for pool in pools
+    ] or ["not recognised by threadpoolctl: its threads cannot be controlled"]
+
+
+def _cupy() -> str:
+    found = [
+        f"{name} {_version(name)}"
+        for name in ("cupy-cuda12x", "cupy-cuda13x", "cupy")
+        if _version(name) != "not installed"
+    ]
+    return ", ".join(found) or "not installed"
+
+
+def _gpus() -> str:
+    problem = gpu_problem()
+    if problem is not None:
+        return f"none: {problem}"
+    import cupy
+
+    names = []
+    for i in range(cupy.cuda.runtime.getDeviceCount()):
+        properties = cupy.cuda.runtime.getDeviceProperties(i)
+        names.append(f"gpu:{i} {properties['name'].decode()}, {properties['totalGlobalMem'] / 2**30:.1f} GiB")
+    return "; ".join(names)
+
+
+if __name__ == "__main__":
+    for what, value in report():
+        print(f"{what:13} {value}")

@@ -1,0 +1,169 @@
+"""Devices: where arrays live, and which array module computes with them.
+
+The rest of the code never asks "NumPy or CuPy?".  It says
+
+    xp = array_module(x)
+
+and writes one body for both.  This file is the only one that imports CuPy, and it does so only when a GPU
+is asked for or a CuPy array turns up, so that everything works where CuPy is not installed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
+
+
+class DeviceError(RuntimeError):
+    """A device that was asked for cannot be used; the message says what is missing and what to do."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One place where arrays live.
+
+    name         "cpu", "gpu:0", ...
+    xp           the array module that computes there (numpy or cupy)
+    put(x)       a host array, copied there (the CPU gives the array itself back)
+    get(x)       an array of this device as a numpy.ndarray
+    synchronize  waits until all work queued there is done
+    active()     a context in which new arrays are made on this device
+    """
+
+    name: str
+    xp: Any
+    put: Callable[[np.ndarray], Array]
+    get: Callable[[Array], np.ndarray]
+    synchronize: Callable[[], None] = lambda: None
+    active: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CPU = Device("cpu", np, put=np.asarray, get=np.asarray)
+
+# array type -> the device of an array of that type.  CuPy joins when its first array turns up (_find_device);
+# a test can register a device of its own.
+_device_of_type: dict[type, Callable[[Array], Device]] = {np.ndarray: lambda x: CPU, np.memmap: lambda x: CPU}
+
+
+def register_array_type(kind: type, device_of_array: Callable[[Array], Device]) -> None:
+    """Make arrays of type `kind` known; `device_of_array(x)` tells the Device that holds x."""
+    _device_of_type[kind] = device_of_array
+
+
+def is_array(x: object) -> bool:
+    return type(x) in _device_of_type or _is_cupy_array(x)
+
+
+def device_of(x: Array) -> Device:
+    """The device that holds x."""
+    find = _device_of_type.get(type(x))
+    if find is None:
+        if not _is_cupy_array(x):
+            raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
+        find = _device_of_type[type(x)] = lambda array: _gpu(array.device.id)
+    return find(x)
+
+
+def array_module(x: Array) -> Any:
+    """numpy or cupy: the module whose functions work on x."""
+    return device_of(x).xp
+
+
+def to_device(x: Array, target: Device) -> Array:
+    """x itself if it is there already, else a copy on `target`."""
+    source = device_of(x)
+    return x if source.name == target.name else target.put(source.get(x))
+
+
+def to_host(x: Array) -> np.ndarray:
+    """x as a numpy.ndarray (a copy if it was on a GPU)."""
+    return device_of(x).get(x)
+
+
+def device(name: str | Device = "auto") -> Device:
+    """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N"."""
+    if isinstance(name, Device):
+        return name
+    if name == "cpu" or (name == "auto" and gpu_problem() is not None):
+        return CPU
+    match = re.fullmatch(r"gpu(?::(\d+))?", "gpu" if name == "auto" else name)
+    if match is None:
+        raise ValueError(f"device: {name!r} is not a device; use 'auto', 'cpu', 'gpu' or 'gpu:N'")
+    index = int(match[1] or 0)
+    problem = gpu_problem(index)
+    if problem is not None:
+        raise DeviceError(f"device {name!r} cannot be used: {problem} Or run on the CPU: use device 'cpu'.")
+    return _gpu(index)
+
+
+def gpu_problem(index: int = 0) -> str | None:
+    """None if GPU number `index` can be used, else one sentence on what is missing and one on what to do.
+
+    Three things are needed, in this order: the CuPy package, the CUDA libraries that it calls, a device.
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+            return "CuPy is not installed. Install it with: pip install 'minicnn[gpu]' (CUDA 12) or 'minicnn[gpu13]'."
+        return f"CuPy is installed but does not import ({_first_line(error)}). Re-install it: pip install minicnn[gpu]"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except Exception as error:  # CuPy has its own error type, and older versions raise others
+        if "NoDevice" in str(error):
+            return "CuPy is installed but finds no CUDA device. Check the card and `nvidia-smi`."
+        if "InsufficientDriver" in str(error):
+            return "CuPy is installed but the NVIDIA driver is missing or too old. Install one and check `nvidia-smi`."
+        return f"CuPy is installed but CUDA does not answer ({_first_line(error)}). Check the driver with `nvidia-smi`."
+    if index >= count:
+        there = "none" if count == 0 else ", ".join(f"gpu:{i}" for i in range(count))
+        return f"there is no CUDA device number {index}; CuPy sees: {there}."
+    try:
+        with cupy.cuda.Device(index):
+            cupy.ones(2) @ cupy.ones(2)  # needs NVRTC and cuBLAS
+    except Exception as error:
+        return (
+            f"CuPy sees the device but a CUDA library does not load ({_first_line(error)}). "
+            "Install them with: pip install 'cupy-cuda12x[ctk]'."
+        )
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _is_cupy_array(x: object) -> bool:
+    cupy: ModuleType | None = sys.modules.get("cupy")  # no CuPy array exists before CuPy is imported
+    return cupy is not None and isinstance(x, cupy.ndarray)
+
+
+_gpus: dict[int, Device] = {}
+
+
+def _gpu(index: int) -> Device:
+    if index not in _gpus:
+        import cupy
+
+        card = cupy.cuda.Device(index)
+
+        def put(x: np.ndarray) -> Array:
+            with card:
+                return cupy.asarray(x)
+
+        _gpus[index] = Device(
+            f"gpu:{index}", cupy, put=put, get=cupy.asnumpy, synchronize=card.synchronize, active=lambda: card
+        )
+    return _gpus[index]

@@ -1,0 +1,1 @@
+"""Faster versions of some ops, chosen in dispatch.py; minicnn/ops is what they must agree with."""

@@ -1,0 +1,44 @@
+"""Layers and models: named trees of parameters around the ops."""
+
+from minicnn.nn import init
+from minicnn.nn.layers import (
+    AVR,
+    Antirectifier,
+    AvgPool2d,
+    BatchNorm,
+    Conv2d,
+    CReLU,
+    Dropout,
+    Flatten,
+    GlobalAvgPool,
+    Lambda,
+    LeakyReLU,
+    Linear,
+    MaxPool2d,
+    ReLU,
+)
+from minicnn.nn.module import Module, Sequential
+from minicnn.nn.summary import Summary, describe, summary
+
+__all__ = [
+    "AVR",
+    "Antirectifier",
+    "AvgPool2d",
+    "BatchNorm",
+    "CReLU",
+    "Conv2d",
+    "Dropout",
+    "Flatten",
+    "GlobalAvgPool",
+    "Lambda",
+    "LeakyReLU",
+    "Linear",
+    "MaxPool2d",
+    "Module",
+    "ReLU",
+    "Sequential",
+    "Summary",
+    "describe",
+    "init",
+    "summary",
+]

@@ -1,0 +1,43 @@
+"""Initial weights.  A scheme takes a shape, (in, out) or (kh, kw, in, out), and a NumPy generator.
+
+fan-in  = kh kw in:  how many numbers enter a unit;  fan-out = kh kw out:  to how many units an input goes.
+Numbers are drawn in float64 and rounded by the caller, so that both precisions start from the same weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Scheme = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+
+
+def he_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """N(0, 2 / fan-in): keeps the variance through layers of ReLUs, forwards (He et al. 2015)."""
+    return rng.normal(0, math.sqrt(2 / math.prod(shape[:-1])), shape)
+
+
+def msr_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """N(0, 2 / fan-out): the same, backwards; the MSRinit of the VGG network that the paper builds on."""
+    return rng.normal(0, math.sqrt(2 / (math.prod(shape[:-2]) * shape[-1])), shape)
+
+
+def glorot_uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """U(-a, a), a = sqrt(6 / (fan-in + fan-out)) (Glorot and Bengio 2010)."""
+    a = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+    return rng.uniform(-a, a, shape)
+
+
+def unit_uniform(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """U(0, 1): how Torch 7 started the scale of batch normalisation."""
+    return rng.uniform(0, 1, shape)
+
+
+def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return np.zeros(shape)
+
+
+def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return np.ones(shape)

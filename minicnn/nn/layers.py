@@ -1,0 +1,212 @@
+"""The layers: parameters around ops.  Arguments that an op takes have the same names here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minicnn import ops
+from minicnn.autodiff import Buffer, Op, Parameter, Tensor
+from minicnn.nn import init
+from minicnn.nn.init import Scheme
+from minicnn.nn.module import Module
+from minicnn.ops.windows import Pad, Size, as_pair
+from minicnn.random import Stream
+
+
+class Conv2d(Module):
+    """Convolution with `c_out` filters of size k over `c_in` channels."""
+
+    def __init__(
+        self,
+        c_in: int,
+        c_out: int,
+        k: Size,
+        *,
+        stride: Size = 1,
+        pad: Pad = 0,
+        bias: bool = True,
+        scheme: Scheme = init.he_normal,
+    ):
+        _positive("Conv2d", c_in=c_in, c_out=c_out)
+        self.stride, self.pad = stride, pad
+        self.weight = _parameter(*as_pair("Conv2d", "k", k), c_in, c_out)
+        self.bias = _parameter(c_out) if bias else None
+        self.schemes = {"weight": scheme, "bias": init.zeros}
+        self.draw(Stream(0))
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        return ops.conv2d(x, self.weight, self.bias, stride=self.stride, pad=self.pad)
+
+    def kernel(self) -> str:
+        extras = [f"/{self.stride}"] if self.stride != 1 else []
+        extras += [f"pad {self.pad}"] if self.pad != 0 else []
+        return " ".join(["x".join(map(str, self.weight.shape)), *extras])
+
+    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
+        return self.weight.data.size * math.prod(y_shape[:-1])
+
+
+class Linear(Module):
+    """y = x w + b, weight (c_in, c_out)."""
+
+    def __init__(self, c_in: int, c_out: int, *, bias: bool = True, scheme: Scheme = init.he_normal):
+        _positive("Linear", c_in=c_in, c_out=c_out)
+        self.weight = _parameter(c_in, c_out)
+        self.bias = _parameter(c_out) if bias else None
+        self.schemes = {"weight": scheme, "bias": init.zeros}
+        self.draw(Stream(0))
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        return ops.linear(x, self.weight, self.bias)
+
+    def kernel(self) -> str:
+        return "x".join(map(str, self.weight.shape))
+
+    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
+        return self.weight.data.size
+
+
+class BatchNorm(Module):
+    """Batch normalisation over all axes but the last.
+
+    In training, the moments of the batch; they also update the running ones, which are used in evaluation:
+    running = (1 - momentum) running + momentum batch, the variance in its unbiased form (as in PyTorch).
+    """
+
+    def __init__(self, c: int, *, eps: float = 1e-5, momentum: float = 0.1, scheme: Scheme = init.ones):
+        _positive("BatchNorm", c=c)
+        self.eps, self.momentum = eps, momentum
+        self.gamma, self.beta = _parameter(c), _parameter(c)
+        self.running_mean = Buffer(np.zeros(c, np.float32))
+        self.running_var = Buffer(np.ones(c, np.float32))
+        self.schemes = {"gamma": scheme, "beta": init.zeros}
+        self.draw(Stream(0))
+
+    def draw(self, stream: Stream) -> None:
+        super().draw(stream)
+        self.running_mean.data = self.running_mean.data * 0
+        self.running_var.data = self.running_var.data * 0 + 1
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        if not train:
+            moments = (self.running_mean.data, self.running_var.data)
+            return ops.batch_norm(x, self.gamma, self.beta, moments=moments, fixed=True, eps=self.eps)
+        values = x.data if isinstance(x, Tensor) else x
+        count = math.prod(values.shape[:-1])
+        if count < 2:
+            raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
+        mean, var = moments = ops.batch_moments(values)
+        for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
+            running.data = (1 - self.momentum) * running.data + self.momentum * now
+        return ops.batch_norm(x, self.gamma, self.beta, moments=moments, eps=self.eps)
+
+
+class Dropout(Module):
+    """Sets a share `rate` of its input to zero in training, does nothing in evaluation."""
+
+    def __init__(self, rate: float):
+        if not 0 <= rate < 1:
+            raise ValueError(f"Dropout: rate must be in [0, 1), got {rate}")
+        self.rate = rate
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        if not train or self.rate == 0:
+            return _as_tensor(x)
+        if stream is None:
+            raise ValueError("Dropout: training needs random bits: model(x, train=True, stream=Stream(seed).at(step))")
+        return ops.dropout(_as_tensor(x), rate=self.rate, stream=stream)
+
+    def kernel(self) -> str:
+        return f"rate {self.rate:g}"
+
+
+class Lambda(Module):
+    """An op without parameters as a layer: Lambda(ops.avg_pool2d, k=2)."""
+
+    def __init__(self, function: Op | Callable[..., Tensor], **options: Any):
+        self.function, self.options = function, options
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        return self.function(_as_tensor(x), **self.options)
+
+    def kernel(self) -> str:
+        given = {name: getattr(value, "name", value) for name, value in self.options.items() if value}
+        return " ".join(name if value is True else f"{name} {value}" for name, value in given.items())
+
+
+class MaxPool2d(Lambda):
+    def __init__(self, k: Size, *, stride: Size | None = None, pad: Pad = 0, ceil: bool = False):
+        super().__init__(ops.max_pool2d, k=k, stride=stride, pad=pad, ceil=ceil)
+
+
+class AvgPool2d(Lambda):
+    def __init__(
+        self, k: Size, *, stride: Size | None = None, pad: Pad = 0, ceil: bool = False, count_include_pad: bool = False
+    ):
+        super().__init__(ops.avg_pool2d, k=k, stride=stride, pad=pad, ceil=ceil, count_include_pad=count_include_pad)
+
+
+class GlobalAvgPool(Lambda):
+    """(N, H, W, C) -> (N, C)."""
+
+    def __init__(self) -> None:
+        super().__init__(ops.global_avg_pool)
+
+
+class ReLU(Lambda):
+    def __init__(self) -> None:
+        super().__init__(ops.relu)
+
+
+class LeakyReLU(Lambda):
+    def __init__(self, slope: float = 0.01):
+        super().__init__(ops.leaky_relu, slope=slope)
+
+
+class AVR(Lambda):
+    """Absolute value rectification, |x|."""
+
+    def __init__(self) -> None:
+        super().__init__(ops.avr)
+
+
+class CReLU(Lambda):
+    """[relu(x), relu(-x)]: twice the channels.  Another elementwise activation: CReLU(ops.leaky_relu, slope=0.1)."""
+
+    def __init__(self, activation: Op = ops.relu, **options: Any):
+        if activation is ops.relu:
+            super().__init__(ops.crelu)
+        else:
+            super().__init__(ops.concatenated, activation=activation, **options)
+
+
+class Antirectifier(Lambda):
+    """CReLU after centring and normalising each vector of channels."""
+
+    def __init__(self) -> None:
+        super().__init__(ops.antirectifier)
+
+
+class Flatten(Module):
+    """(N, ...) -> (N, everything else)."""
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        return ops.reshape(_as_tensor(x), shape=(x.shape[0], math.prod(x.shape[1:])))
+
+
+def _parameter(*shape: int) -> Parameter:
+    return Parameter(np.zeros(shape, np.float32))
+
+
+def _as_tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else Tensor(x)
+
+
+def _positive(where: str, **sizes: int) -> None:
+    for name, size in sizes.items():
+        if not (isinstance(size, int) and size > 0):
+            raise ValueError(f"{where}: {name} must be a positive integer, got {size!r}")

@@ -1,0 +1,153 @@
+"""Module: a named tree of parameters.  Sequential: layers one after the other.
+
+A layer owns parameters, never mathematics: its `forward` calls ops.  There is no global training mode and no global
+random generator: `train` and `stream` are arguments.
+
+    model = Sequential(Conv2d(3, 8, 3, pad=1), CReLU(), GlobalAvgPool(), Linear(16, 10)).initialise(seed=0)
+    y = model(x)                                                      # evaluation
+    y = model(x, train=True, stream=Stream(seed).child("dropout").at(step))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from minicnn.autodiff import Buffer, Parameter, Tensor
+from minicnn.backend import Array, Device, device, device_of, to_device, to_host
+from minicnn.nn.init import Scheme
+from minicnn.random import Stream
+
+
+class Module:
+    """Something with parameters (Parameter), state (Buffer) and parts (Module), all found as its attributes."""
+
+    schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
+
+    def __call__(self, x: Array | Tensor, *, train: bool = False, stream: Stream | None = None) -> Tensor:
+        """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`."""
+        return self.forward(x, train, stream)
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        return ((name, part) for name, part in vars(self).items() if isinstance(part, Module))
+
+    def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, with their paths."""
+        yield prefix, self
+        for name, child in self.children():
+            yield from child.modules(f"{prefix}.{name}" if prefix else name)
+
+    def named_state(self) -> Iterator[tuple[str, Parameter | Buffer]]:
+        """Every parameter and buffer with its path, such as "3.weight"."""
+        for path, module in self.modules():
+            for name, value in vars(module).items():
+                if isinstance(value, (Parameter, Buffer)):
+                    yield f"{path}.{name}" if path else name, value
+
+    def parameters(self) -> list[Parameter]:
+        return [p for _, p in self.named_state() if isinstance(p, Parameter)]
+
+    def zero_grad(self) -> None:
+        for p in self.parameters():
+            p.grad = None
+
+    def to(self, target: str | Device | None = None, dtype: Any = None) -> Self:
+        """Move all parameters and buffers to a device, or to another precision; give the module itself."""
+        where = None if target is None else device(target)
+        for _, value in self.named_state():
+            if dtype is not None:
+                value.data = value.data.astype(dtype)
+            if where is not None:
+                value.data = to_device(value.data, where)
+        self.zero_grad()
+        return self
+
+    def initialise(self, seed: int) -> Self:
+        """Draw all parameters anew, each from the stream of its own path; give the module itself."""
+        for path, module in self.modules():
+            module.draw(Stream(seed).child("init", *path.split(".")))
+        return self
+
+    def draw(self, stream: Stream) -> None:
+        """Draw this layer's own parameters (not those of its parts)."""
+        for name, scheme in self.schemes.items():
+            p = getattr(self, name)
+            if p is not None:
+                values = scheme(p.shape, stream.child(name).generator())
+                p.data = _put_like(values, p.data)
+                p.grad = None
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of all parameters and buffers on the host, by path."""
+        return {name: np.array(to_host(value.data)) for name, value in self.named_state()}
+
+    def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
+        """Take over all values of `state`; if a name is missing, unexpected or misshapen, nothing changes."""
+        own = dict(self.named_state())
+        problems = [f"missing: {name} {tuple(own[name].data.shape)}" for name in own if name not in state]
+        problems += [f"unexpected: {name} {np.shape(state[name])}" for name in state if name not in own]
+        problems += [
+            f"misshapen: {name} is {np.shape(state[name])}, the model has {tuple(own[name].data.shape)}"
+            for name in own
+            if name in state and np.shape(state[name]) != tuple(own[name].data.shape)
+        ]
+        if problems:
+            raise ValueError("load_state_dict: the state does not fit the model:\n  " + "\n  ".join(problems))
+        for name, value in own.items():
+            value.data = _put_like(state[name], value.data)
+
+    # For nn/summary.py
+
+    def kernel(self) -> str:
+        """What to print in the "kernel" column of a summary."""
+        return ""
+
+    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
+        """Multiply-adds of this layer for one sample, whose output has shape y_shape."""
+        return 0
+
+
+class Sequential(Module):
+    """Layers one after the other.  Positional ones are called "0", "1", ...; keywords give a name."""
+
+    def __init__(self, *layers: Module, **named: Module):
+        self.layers = {str(i): layer for i, layer in enumerate(layers)} | named
+        for name, layer in self.layers.items():
+            if not isinstance(layer, Module):
+                raise TypeError(f"Sequential: layer {name} must be a Module, got {type(layer).__name__}")
+
+    def children(self) -> Iterator[tuple[str, Module]]:
+        return iter(self.layers.items())
+
+    def __getitem__(self, name: str | int) -> Module:
+        return self.layers[str(name)]
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+        for name, layer in self.layers.items():
+            x = layer(x, train=train, stream=None if stream is None else stream.child(name))
+        return x
+
+    def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:
+        """(path, output array) of every layer in evaluation, in order, those of an inner Sequential included."""
+        y: Any = x
+        for name, layer in self.layers.items():
+            if isinstance(layer, Sequential):
+                for path, inner in layer.trace(y):
+                    yield f"{name}.{path}", inner
+                    y = inner
+            else:
+                y = layer(y).data
+                yield name, y
+
+
+def _put_like(values: np.ndarray, like: Array) -> Array:
+    """A copy of a host array, with the dtype and on the device of `like`."""
+    return device_of(like).put(np.array(values, dtype=like.dtype))

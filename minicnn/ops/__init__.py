@@ -1,0 +1,58 @@
+"""The operations: pure functions of arrays, each with its derivative beside it.
+
+Start with activation.py (the paper's subject), then windows.py and conv.py.
+"""
+
+from minicnn.ops.activation import (
+    antirectifier,
+    avr,
+    concatenated,
+    crelu,
+    crelu_inverse,
+    leaky_relu,
+    relu,
+    soft_threshold,
+)
+from minicnn.ops.basic import add, concat, divide, dropout, linear, matmul, multiply, negative, reshape, subtract
+from minicnn.ops.conv import conv2d
+from minicnn.ops.loss import log_softmax, softmax, softmax_cross_entropy
+from minicnn.ops.norm import batch_moments, batch_norm
+from minicnn.ops.pool import avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_switches
+from minicnn.ops.reduce import reduce_mean, reduce_sum
+from minicnn.ops.windows import Windows, fold, unfold
+
+__all__ = [
+    "Windows",
+    "add",
+    "antirectifier",
+    "avg_pool2d",
+    "avr",
+    "batch_moments",
+    "batch_norm",
+    "concat",
+    "concatenated",
+    "conv2d",
+    "crelu",
+    "crelu_inverse",
+    "divide",
+    "dropout",
+    "fold",
+    "global_avg_pool",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "matmul",
+    "max_pool2d",
+    "max_pool2d_switches",
+    "multiply",
+    "negative",
+    "reduce_mean",
+    "reduce_sum",
+    "relu",
+    "reshape",
+    "soft_threshold",
+    "softmax",
+    "softmax_cross_entropy",
+    "subtract",
+    "unfold",
+]

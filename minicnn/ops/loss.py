@@ -1,0 +1,69 @@
+"""Softmax and the loss of a classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair, op
+from minicnn.backend import Array, array_module, is_array
+
+
+@op
+def softmax(x: Array) -> Pair:
+    """y_i = exp(x_i) / sum_j exp(x_j) over the last axis.        gx = y (g - <g, y>)."""
+    xp = array_module(x)
+    y = xp.exp(_log_softmax(x))
+    return y, lambda g: (y * (g - (g * y).sum(axis=-1, keepdims=True)),)
+
+
+@op
+def log_softmax(x: Array) -> Pair:
+    """y_i = x_i - log sum_j exp(x_j) over the last axis.        gx = g - softmax(x) sum(g)."""
+    xp = array_module(x)
+    y = _log_softmax(x)
+    return y, lambda g: (g - xp.exp(y) * g.sum(axis=-1, keepdims=True),)
+
+
+@op(integers=("labels",))
+def softmax_cross_entropy(logits: Array, labels: Array) -> Pair:
+    """y = mean over the batch of -log softmax(logits)[label], a scalar.
+
+    logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - onehot(labels)) / N.
+
+    Labels on the host are checked to lie in 0 .. classes - 1.  Checking labels that are on a GPU would make the
+    program wait for it, so there a label out of range gives a loss of NaN instead of an error.
+    """
+    xp = array_module(logits)
+    n, classes = _check(logits, labels)
+    labels = xp.asarray(labels)
+    log_p = _log_softmax(logits)  # (N, classes)
+    onehot = labels[:, None] == xp.arange(classes)  # (N, classes), all False where a label is out of range
+    y = -xp.where(onehot.any(axis=1), xp.where(onehot, log_p, 0).sum(axis=1), np.nan).mean()
+
+    def vjp(g: Array) -> Grads:
+        return (g * (xp.exp(log_p) - onehot) / n, None)
+
+    return y, vjp
+
+
+def _log_softmax(x: Array) -> Array:
+    """Stable: subtracting the largest entry leaves the result as it is and keeps exp from overflowing."""
+    xp = array_module(x)
+    if x.ndim == 0 or x.shape[-1] == 0:
+        raise ValueError(f"softmax: the last axis must hold at least one class, got shape {x.shape}")
+    shifted = x - x.max(axis=-1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _check(logits: Array, labels: Array) -> tuple[int, int]:
+    name = "softmax_cross_entropy"
+    if logits.ndim != 2 or 0 in logits.shape:
+        raise ValueError(f"{name}: logits must have shape (N, classes), neither zero, got {logits.shape}")
+    n, classes = logits.shape
+    if not is_array(labels) or labels.dtype.kind not in "iu":
+        raise TypeError(f"{name}: labels must be an array of integers, got {getattr(labels, 'dtype', type(labels))}")
+    if labels.shape != (n,):
+        raise ValueError(f"{name}: labels must have shape ({n},) for logits {logits.shape}, got {labels.shape}")
+    if array_module(labels) is np and not (labels.min() >= 0 and labels.max() < classes):
+        raise ValueError(f"{name}: labels must be in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}")
+    return n, classes

@@ -1,0 +1,63 @@
+"""Batch normalisation (Ioffe and Szegedy 2015)."""
+
+from __future__ import annotations
+
+import math
+
+from minicnn.autodiff import Grads, Pair, op
+from minicnn.backend import Array, array_module
+from minicnn.ops.reduce import sum_to_channels
+
+
+def batch_moments(x: Array) -> tuple[Array, Array]:
+    """Mean and (biased) variance of each channel: x (..., C) -> (C,), (C,)."""
+    count = math.prod(x.shape[:-1])
+    if x.ndim < 2 or count == 0:
+        raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
+    mean = sum_to_channels(x) / count
+    centred = x - mean
+    return mean, sum_to_channels(centred * centred) / count
+
+
+@op
+def batch_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    *,
+    moments: tuple[Array, Array] | None = None,
+    fixed: bool = False,
+    eps: float = 1e-5,
+) -> Pair:
+    """y = gamma h + beta,   h = (x - mean) / sqrt(var + eps), channel by channel: x (..., C), gamma, beta (C,).
+
+    ggamma = sum of g h,   gbeta = sum of g,   and with s = gamma / sqrt(var + eps) and M = size of x / C:
+
+    training    moments of this batch (computed here unless given), which depend on x:
+                gx = s (g - gbeta / M - h ggamma / M)
+    evaluation  `moments` given and `fixed`: constants, gx = s g
+    """
+    xp = array_module(x)
+    c = x.shape[-1] if x.ndim else 0
+    if x.ndim < 2 or gamma.shape != (c,) or beta.shape != (c,):
+        raise ValueError(
+            f"batch_norm: expected x (N, ..., C), gamma (C,), beta (C,), got {x.shape}, {gamma.shape}, {beta.shape}"
+        )
+    if moments is None:
+        if fixed:
+            raise ValueError("batch_norm: fixed=True needs moments=(mean, variance)")
+        moments = batch_moments(x)
+    mean, var = moments
+    if mean.shape != (c,) or var.shape != (c,):
+        raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
+    inverse_std = 1 / xp.sqrt(var + eps)  # (C,)
+    count = math.prod(x.shape[:-1])
+    y = (x - mean) * (inverse_std * gamma) + beta
+
+    def vjp(g: Array) -> Grads:
+        h = (x - mean) * inverse_std  # computed again: keeping it would cost as much memory as x
+        ggamma, gbeta = sum_to_channels(g * h), sum_to_channels(g)
+        centred = g if fixed else g - (gbeta + h * ggamma) / count
+        return centred * (gamma * inverse_std), ggamma, gbeta
+
+    return y, vjp

@@ -1,0 +1,191 @@
+"""Optimisers: rules that turn gradients into steps.
+
+    optimiser = SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-3)
+    ...
+    tape.backward(loss)
+    optimiser.step()
+    optimiser.zero_grad()
+
+`lr` and `weight_decay` are numbers or schedules (minicnn/schedule.py).  Weight decay is coupled: it is added to
+the gradient as wd * p, the gradient of wd/2 ||p||^2.  A parameter without a gradient is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from minicnn.autodiff import Parameter
+from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.schedule import Schedule, as_schedule
+
+
+def grad_norm(parameters: Iterable[Parameter]) -> Array | float:
+    """The Euclidean norm of all gradients together, a 0-d array on their device (0.0 if there are none)."""
+    squares = [(p.grad * p.grad).sum() for p in parameters if p.grad is not None]
+    return sum(squares[1:], start=squares[0]) ** 0.5 if squares else 0.0
+
+
+class Optimiser:
+    """What all optimisers share: parameters, schedules, clipping, and a state that saves and restores exactly.
+
+    clip   if given, gradients are scaled down together when their common norm exceeds it
+    slots  the names of the arrays kept for each parameter
+    """
+
+    slots: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float | Schedule,
+        weight_decay: float | Schedule = 0.0,
+        clip: float | None = None,
+    ):
+        self.parameters = list(parameters)
+        if not self.parameters:
+            raise ValueError(f"{type(self).__name__}: got no parameters")
+        if clip is not None and not clip > 0:
+            raise ValueError(f"{type(self).__name__}: clip must be positive, got {clip}")
+        self.lr, self.weight_decay, self.clip = as_schedule(lr), as_schedule(weight_decay), clip
+        self.steps = 0  # taken so far
+        self.state: list[dict[str, Array]] = [{} for _ in self.parameters]
+
+    def zero_grad(self) -> None:
+        for p in self.parameters:
+            p.grad = None
+
+    def step(self) -> None:
+        """Change every parameter in place, by the rule of `update`."""
+        lr, decay, scale = self.lr(self.steps), self.weight_decay(self.steps), self._clip_scale()
+        for p, state in zip(self.parameters, self.state, strict=True):
+            if p.grad is None:
+                continue
+            g = p.grad if scale is None else p.grad * scale
+            if decay:
+                g = g + decay * p.data
+            self.update(p.data, g, state, lr)
+        self.steps += 1
+
+    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float) -> None:
+        """One step for one parameter array p, in place; g is its gradient, decay and clipping included."""
+        raise NotImplementedError(f"{type(self).__name__} does not define update(p, g, state, lr)")
+
+    def _clip_scale(self) -> Array | None:
+        """min(1, clip / norm), without waiting for a GPU; NaN if the norm is."""
+        norm = None if self.clip is None else grad_norm(self.parameters)
+        if norm is None or isinstance(norm, float):
+            return None
+        return array_module(norm if not isinstance(norm, np.generic) else np.asarray(norm)).minimum(
+            1.0, self.clip / (norm + 1e-6)
+        )
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Everything that `step` depends on beside the parameters: "steps" and "<slot>.<index>" arrays."""
+        arrays = {
+            f"{slot}.{i}": np.array(to_host(array))
+            for i, state in enumerate(self.state)
+            for slot, array in state.items()
+        }
+        return {"steps": np.array(self.steps), **arrays}
+
+    def load_state_dict(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Take over a saved state; if it does not fit these parameters, nothing changes."""
+        state: list[dict[str, Array]] = [{} for _ in self.parameters]
+        problems = [] if "steps" in saved else ["missing: steps"]
+        for name, array in saved.items():
+            slot, _, index = name.partition(".")
+            if name == "steps":
+                continue
+            if slot not in self.slots or not index.isdigit() or int(index) >= len(state):
+                problems.append(f"unexpected: {name}")
+            elif np.shape(array) != self.parameters[int(index)].shape:
+                expected = self.parameters[int(index)].shape
+                problems.append(f"misshapen: {name} is {np.shape(array)}, the parameter is {expected}")
+            else:
+                p = self.parameters[int(index)].data
+                state[int(index)][slot] = device_of(p).put(np.array(array, p.dtype))
+        for i, slots in enumerate(state):
+            if slots and len(slots) != len(self.slots):
+                problems.append(f"incomplete: parameter {i} has only {', '.join(slots)}")
+        if problems:
+            raise ValueError(f"{type(self).__name__}: the saved state does not fit:\n  " + "\n  ".join(problems))
+        self.steps, self.state = int(saved["steps"]), state
+
+
+class SGD(Optimiser):
+    """v = momentum v + (1 - dampening) g  (v = g at first),    p = p - lr v    (Nesterov: p - lr (g + momentum v)).
+
+    Torch 7's moving average of gradients is dampening = momentum; at the same lr its steps are 1 - momentum times
+    as long.
+    """
+
+    slots = ("velocity",)
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float | Schedule,
+        *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float | Schedule = 0.0,
+        clip: float | None = None,
+    ):
+        super().__init__(parameters, lr, weight_decay, clip)
+        if not (0 <= momentum < 1 and 0 <= dampening < 1):
+            raise ValueError(f"SGD: momentum and dampening must be in [0, 1), got {momentum} and {dampening}")
+        if nesterov and (momentum == 0 or dampening != 0):
+            raise ValueError("SGD: nesterov needs a momentum and no dampening")
+        self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
+
+    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float) -> None:
+        if self.momentum:
+            if "velocity" in state:
+                v = state["velocity"]
+                v *= self.momentum
+                v += (1 - self.dampening) * g
+            else:
+                v = state["velocity"] = g.copy()
+            g = g + self.momentum * v if self.nesterov else v
+        p -= lr * g
+
+
+class Adam(Optimiser):
+    """m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2,   p = p - lr m^ / (sqrt(v^) + eps)   (Kingma and Ba 2015)
+
+    with m^ = m / (1 - b1^t) and v^ = v / (1 - b2^t), which undo the start at zero.
+    """
+
+    slots = ("mean", "square")
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float | Schedule = 1e-3,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float | Schedule = 0.0,
+        clip: float | None = None,
+    ):
+        super().__init__(parameters, lr, weight_decay, clip)
+        if not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"Adam: both betas must be in [0, 1), got {betas}")
+        self.betas, self.eps = betas, eps
+
+    def update(self, p: Array, g: Array, state: dict[str, Any], lr: float) -> None:
+        xp = array_module(p)
+        (b1, b2), t = self.betas, self.steps + 1
+        if not state:
+            state.update(mean=xp.zeros_like(p), square=xp.zeros_like(p))
+        m, v = state["mean"], state["square"]
+        m *= b1
+        m += (1 - b1) * g
+        v *= b2
+        v += (1 - b2) * g * g
+        p -= (lr / (1 - b1**t)) * m / (xp.sqrt(v) / math.sqrt(1 - b2**t) + self.eps)

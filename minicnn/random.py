@@ -1,0 +1,80 @@
+"""Random numbers that depend on names, not on history.
+
+Every draw in a run comes from a stream named by a seed, a purpose and a step:
+
+    Stream(seed).child("init", "conv1.weight").generator()
+    Stream(seed).child("shuffle").at(step=epoch).generator()
+    Stream(seed).child("dropout", "pool1.dropout").at(step=1234).uniform16(batch, size)
+
+The generator underneath is Philox (4x64, 10 rounds), which is counter-based: word number i of a stream is a
+function of (key, i), so nothing has to be drawn in order.  A run that is interrupted and resumed, spread over
+threads or machines, or moved to a GPU sees the same numbers.
+
+    key      (2 words of 64 bits)  the first 16 bytes of BLAKE2b over the JSON of [seed, name, name, ...]
+    counter  (4 words of 64 bits)  [block, 0, step, kind], one block of four 64-bit words for each value;
+                                   kind is 0 for `generator` and 1 for `uniform16`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+LANES_PER_BLOCK = 16  # a Philox block is 4 words of 64 bits: 16 lanes of 16 bits
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A named place in the space of all random numbers; making one draws nothing.
+
+    seed    of the run
+    path    what the numbers are for
+    step    the epoch or training step
+    first   position in the global batch of this batch's first sample (data-parallel runs)
+    """
+
+    seed: int
+    path: tuple[str, ...] = ()
+    step: int = 0
+    first: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0 or self.step < 0 or self.first < 0:
+            raise ValueError(
+                f"Stream: seed, step and first must not be negative, got {self.seed}, {self.step}, {self.first}"
+            )
+
+    def child(self, *names: str) -> Stream:
+        """The stream of a part of what this one is for."""
+        return replace(self, path=(*self.path, *names))
+
+    def at(self, step: int, first: int = 0) -> Stream:
+        """The same stream at another step."""
+        return replace(self, step=step, first=first)
+
+    @cached_property
+    def _key(self) -> np.ndarray:
+        name = json.dumps([self.seed, *self.path]).encode()
+        return np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), "<u8").astype(np.uint64)
+
+    def _philox(self, block: int, kind: int) -> np.random.Philox:
+        return np.random.Philox(key=self._key, counter=np.array([block, 0, self.step, kind], np.uint64))
+
+    def generator(self) -> np.random.Generator:
+        """A NumPy generator that starts at the beginning of this stream."""
+        return np.random.Generator(self._philox(block=0, kind=0))
+
+    def uniform16(self, samples: int, size: int) -> np.ndarray:
+        """Uniform integers 0 .. 65535, shape (samples, size), uint16.
+
+        Row i belongs to sample `first + i` of the global batch, and is the same whatever rows are drawn with
+        it.  Every sample owns ceil(size / 16) consecutive blocks.
+        """
+        blocks = -(-size // LANES_PER_BLOCK)
+        words = self._philox(block=self.first * blocks, kind=1).random_raw(samples * blocks * 4)
+        lanes = words.astype("<u8", copy=False).view("<u2")  # the low 16 bits of a word come first
+        return lanes.reshape(samples, blocks * LANES_PER_BLOCK)[:, :size]
