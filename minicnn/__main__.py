@@ -7,7 +7,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from minicnn import __version__
-from minicnn.backend import gpu_problem
+from minicnn.backend import gpu_names, gpu_problem
 
 
 def report() -> list[tuple[str, str]]:
@@ -65,15 +65,7 @@ def _cupy() -> str:
 
 def _gpus() -> str:
     problem = gpu_problem()
-    if problem is not None:
-        return f"none: {problem}"
-    import cupy
-
-    names = []
-    for i in range(cupy.cuda.runtime.getDeviceCount()):
-        properties = cupy.cuda.runtime.getDeviceProperties(i)
-        names.append(f"gpu:{i} {properties['name'].decode()}, {properties['totalGlobalMem'] / 2**30:.1f} GiB")
-    return "; ".join(names)
+    return f"none: {problem}" if problem else "; ".join(gpu_names())
 
 
 if __name__ == "__main__":

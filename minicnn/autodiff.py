@@ -213,7 +213,7 @@ def is_tracked(x: object) -> bool:
 
 def _owned(gx: Array, g: Array) -> Array:
     """gx as an array of its own: add, for one, hands the same g to both its arguments."""
-    if isinstance(gx, np.generic):  # NumPy's arithmetic turns 0-d arrays into scalars
+    if isinstance(gx, np.generic):
         return np.asarray(gx)
     return gx.copy() if gx is g or gx.base is not None else gx
 

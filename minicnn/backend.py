@@ -63,13 +63,16 @@ def register_array_type(kind: type, device_of_array: Callable[[Array], Device]) 
 
 
 def is_array(x: object) -> bool:
-    return type(x) in _device_of_type or _is_cupy_array(x)
+    """Whether x is an array of a known kind; NumPy's scalars, which its arithmetic makes of 0-d arrays, count."""
+    return type(x) in _device_of_type or isinstance(x, np.generic) or _is_cupy_array(x)
 
 
 def device_of(x: Array) -> Device:
     """The device that holds x."""
     find = _device_of_type.get(type(x))
     if find is None:
+        if isinstance(x, np.generic):
+            return CPU
         if not _is_cupy_array(x):
             raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
         find = _device_of_type[type(x)] = lambda array: _gpu(array.device.id)
@@ -139,6 +142,14 @@ def gpu_problem(index: int = 0) -> str | None:
             "Install them with: pip install 'cupy-cuda12x[ctk]'."
         )
     return None
+
+
+def gpu_names() -> list[str]:
+    """The name and memory of every CUDA device, where `gpu_problem()` is None."""
+    from cupy.cuda import runtime
+
+    cards = [(i, runtime.getDeviceProperties(i)) for i in range(runtime.getDeviceCount())]
+    return [f"gpu:{i} {card['name'].decode()}, {card['totalGlobalMem'] / 2**30:.1f} GiB" for i, card in cards]
 
 
 def _first_line(error: BaseException) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from minicnn.backend import Array, array_module, device_of, to_host
 from minicnn.schedule import Schedule, as_schedule
 
 
-def grad_norm(parameters: Iterable[Parameter]) -> Array | float:
-    """The Euclidean norm of all gradients together, a 0-d array on their device (0.0 if there are none)."""
+def grad_norm(parameters: Iterable[Parameter]) -> Array | None:
+    """The Euclidean norm of all gradients together, a scalar on their device (None if there are none)."""
     squares = [(p.grad * p.grad).sum() for p in parameters if p.grad is not None]
-    return sum(squares[1:], start=squares[0]) ** 0.5 if squares else 0.0
+    return sum(squares[1:], start=squares[0]) ** 0.5 if squares else None
 
 
 class Optimiser:
@@ -51,7 +50,8 @@ class Optimiser:
         if clip is not None and not clip > 0:
             raise ValueError(f"{type(self).__name__}: clip must be positive, got {clip}")
         self.lr, self.weight_decay, self.clip = as_schedule(lr), as_schedule(weight_decay), clip
-        self.steps = 0  # taken so far
+        self.steps = 0  # taken so far, which is where the schedules are
+        self.updates = [0] * len(self.parameters)  # of each parameter: fewer, if its gradient came late
         self.state: list[dict[str, Array]] = [{} for _ in self.parameters]
 
     def zero_grad(self) -> None:
@@ -61,44 +61,43 @@ class Optimiser:
     def step(self) -> None:
         """Change every parameter in place, by the rule of `update`."""
         lr, decay, scale = self.lr(self.steps), self.weight_decay(self.steps), self._clip_scale()
-        for p, state in zip(self.parameters, self.state, strict=True):
+        for i, p in enumerate(self.parameters):
             if p.grad is None:
                 continue
             g = p.grad if scale is None else p.grad * scale
             if decay:
                 g = g + decay * p.data
-            self.update(p.data, g, state, lr)
+            self.updates[i] += 1
+            self.update(p.data, g, self.state[i], lr, self.updates[i])
         self.steps += 1
 
-    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float) -> None:
-        """One step for one parameter array p, in place; g is its gradient, decay and clipping included."""
-        raise NotImplementedError(f"{type(self).__name__} does not define update(p, g, state, lr)")
+    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
+        """Step number t = 1, 2, ... of one parameter array p, in place; g includes decay and clipping."""
+        raise NotImplementedError(f"{type(self).__name__} does not define update(p, g, state, lr, t)")
 
     def _clip_scale(self) -> Array | None:
         """min(1, clip / norm), without waiting for a GPU; NaN if the norm is."""
         norm = None if self.clip is None else grad_norm(self.parameters)
-        if norm is None or isinstance(norm, float):
-            return None
-        return array_module(norm if not isinstance(norm, np.generic) else np.asarray(norm)).minimum(
-            1.0, self.clip / (norm + 1e-6)
-        )
+        return None if norm is None else array_module(norm).minimum(1.0, self.clip / (norm + 1e-6))
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything that `step` depends on beside the parameters: "steps" and "<slot>.<index>" arrays."""
+        """Everything that `step` depends on beside the parameters: "steps", "updates", "<slot>.<index>"."""
         arrays = {
             f"{slot}.{i}": np.array(to_host(array))
             for i, state in enumerate(self.state)
             for slot, array in state.items()
         }
-        return {"steps": np.array(self.steps), **arrays}
+        return {"steps": np.array(self.steps), "updates": np.array(self.updates), **arrays}
 
     def load_state_dict(self, saved: Mapping[str, np.ndarray]) -> None:
         """Take over a saved state; if it does not fit these parameters, nothing changes."""
         state: list[dict[str, Array]] = [{} for _ in self.parameters]
-        problems = [] if "steps" in saved else ["missing: steps"]
+        problems = [f"missing: {name}" for name in ("steps", "updates") if name not in saved]
+        if "updates" in saved and np.shape(saved["updates"]) != (len(state),):
+            problems.append(f"misshapen: updates is {np.shape(saved['updates'])} for {len(state)} parameters")
         for name, array in saved.items():
             slot, _, index = name.partition(".")
-            if name == "steps":
+            if name in ("steps", "updates"):
                 continue
             if slot not in self.slots or not index.isdigit() or int(index) >= len(state):
                 problems.append(f"unexpected: {name}")
@@ -113,7 +112,7 @@ class Optimiser:
                 problems.append(f"incomplete: parameter {i} has only {', '.join(slots)}")
         if problems:
             raise ValueError(f"{type(self).__name__}: the saved state does not fit:\n  " + "\n  ".join(problems))
-        self.steps, self.state = int(saved["steps"]), state
+        self.steps, self.updates, self.state = int(saved["steps"]), saved["updates"].tolist(), state
 
 
 class SGD(Optimiser):
@@ -143,7 +142,7 @@ class SGD(Optimiser):
             raise ValueError("SGD: nesterov needs a momentum and no dampening")
         self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
 
-    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float) -> None:
+    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         if self.momentum:
             if "velocity" in state:
                 v = state["velocity"]
@@ -178,9 +177,9 @@ class Adam(Optimiser):
             raise ValueError(f"Adam: both betas must be in [0, 1), got {betas}")
         self.betas, self.eps = betas, eps
 
-    def update(self, p: Array, g: Array, state: dict[str, Any], lr: float) -> None:
+    def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         xp = array_module(p)
-        (b1, b2), t = self.betas, self.steps + 1
+        b1, b2 = self.betas
         if not state:
             state.update(mean=xp.zeros_like(p), square=xp.zeros_like(p))
         m, v = state["mean"], state["square"]

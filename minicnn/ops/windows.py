@@ -95,24 +95,29 @@ class Windows:
 def _output_size(where: str, shape: Any, size: int, k: int, stride: int, pad: Pair2, ceil: bool) -> int:
     before, after = pad
     room = size + before + after - k
-    if room < 0:
+    out = (-(-room // stride) if ceil else room // stride) + 1
+    if ceil and (out - 1) * stride >= size + before:
+        out -= 1
+    if out < 1:
         raise ValueError(
             f"{where}: the kernel ({k}) is larger than the padded image ({size} + {before} + {after}), x has shape "
             f"{tuple(shape)}; use a smaller k or more pad"
         )
-    if not ceil:
-        return room // stride + 1
-    out = -(-room // stride) + 1
-    return out - 1 if (out - 1) * stride >= size + before else out
+    return out
 
 
 def unfold(x: Array, windows: Windows) -> Array:
     """Every window as a block: (N, H, W, C) -> (N, OH, OW, kh, kw, C), a view of the (padded) image."""
     xp = array_module(x)
-    (sh, sw), (oh, ow) = windows.stride, windows.out
-    view = xp.lib.stride_tricks.sliding_window_view(windows.padded(x), windows.k, axis=(1, 2))
-    view = view[:, : sh * oh : sh, : sw * ow : sw]  # (N, OH, OW, C, kh, kw)
-    return view.transpose(0, 1, 2, 4, 5, 3)
+    image = windows.padded(x)
+    n, _, _, c = x.shape
+    sh, sw = windows.stride
+    step_n, step_h, step_w, step_c = image.strides  # in bytes; to the next window it is `stride` pixels
+    return xp.lib.stride_tricks.as_strided(
+        image,
+        shape=(n, *windows.out, *windows.k, c),
+        strides=(step_n, sh * step_h, sw * step_w, step_h, step_w, step_c),
+    )
 
 
 def fold(rows: Array, windows: Windows) -> Array:

@@ -1,0 +1,15 @@
+"""Hypothesis profiles: dev (default), ci, intense.  HYPOTHESIS_PROFILE chooses."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+for name, examples in (("dev", 25), ("ci", 25), ("intense", 1000)):
+    settings.register_profile(
+        name,
+        max_examples=examples,
+        deadline=None,  # machines are noisy
+        derandomize=name == "ci",  # a change is judged by the change, not by the draw
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -1,0 +1,44 @@
+"""The devices that tests run on: the CPU, the strict stand-in for CuPy, and a GPU where there is one."""
+
+import numpy as np
+import pytest
+
+from minicnn import backend
+from minicnn.backend import Device, gpu_problem
+from tests import standin
+
+STANDIN = Device("standin", standin.xp, put=standin.xp.asarray, get=standin.xp.asnumpy)
+backend.register_array_type(standin.StandInArray, lambda x: STANDIN)
+
+_no_gpu = gpu_problem()
+
+on_devices = pytest.mark.parametrize(
+    "device",
+    [
+        pytest.param(backend.CPU, id="cpu"),
+        pytest.param(STANDIN, id="standin"),
+        pytest.param(
+            None if _no_gpu else backend.device("gpu"),
+            id="gpu",
+            marks=[pytest.mark.gpu, pytest.mark.skipif(_no_gpu is not None, reason=f"no GPU: {_no_gpu}")],
+        ),
+    ],
+)
+
+
+def put(device, value):
+    """value with every NumPy array in it (in tuples too) moved to the device."""
+    if isinstance(value, np.ndarray):
+        return device.put(value)
+    if isinstance(value, tuple):
+        return tuple(put(device, v) for v in value)
+    return value
+
+
+def cast(dtype, value):
+    """value with every array of floats in it (in tuples too) in another precision."""
+    if isinstance(value, np.ndarray):
+        return value.astype(dtype) if value.dtype.kind == "f" else value
+    if isinstance(value, tuple):
+        return tuple(cast(dtype, v) for v in value)
+    return value

@@ -1,0 +1,165 @@
+"""How to draw arguments: functions of hypothesis' `draw` that give (arrays, static).
+
+Data is kink-free by construction: all magnitudes are distinct and away from zero, so that nothing changes sign or
+order within a finite difference.
+"""
+
+import numpy as np
+from hypothesis import strategies as st
+
+SMALL = st.integers(1, 4)
+TINY_STEP = 1e-6  # of finite differences; values below are far wider apart
+
+
+def rng(draw):
+    return np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+
+
+def distinct(generator, *shape):
+    """Values in (-1, 1), magnitudes at least 1/n apart and at least 1/(2n) from zero, n the size."""
+    n = int(np.prod(shape))
+    values = (generator.permutation(n) + 0.5) / max(n, 1)
+    return (values * generator.choice([-1.0, 1.0], n)).reshape(shape)
+
+
+def any_shape(draw, least_ndim=1, most_ndim=4):
+    return tuple(draw(st.lists(SMALL, min_size=least_ndim, max_size=most_ndim)))
+
+
+def one_array(draw):
+    return (distinct(rng(draw), *any_shape(draw)),), {}
+
+
+def with_axis(draw, even=False):
+    shape = list(any_shape(draw))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    if even:
+        shape[axis] *= 2
+    return (distinct(rng(draw), *shape),), {"axis": axis}
+
+
+def broadcastable(draw):
+    """Two arrays that broadcast, the second away from zero."""
+    shape = any_shape(draw, least_ndim=0)
+    generator = rng(draw)
+
+    def part():
+        kept = tuple(1 if draw(st.booleans()) else n for n in shape)
+        return kept[draw(st.integers(0, len(kept))) :]
+
+    return (distinct(generator, *part()), distinct(generator, *part())), {}
+
+
+def matrices(draw):
+    m, k, n = (draw(SMALL) for _ in range(3))
+    generator = rng(draw)
+    return (distinct(generator, m, k), distinct(generator, k, n)), {}
+
+
+def linear(draw):
+    (x, w), _ = matrices(draw)
+    b = distinct(rng(draw), w.shape[1])
+    return (x, w, b) if draw(st.booleans()) else (x, w), {}
+
+
+def reduction(draw):
+    (x,), _ = one_array(draw)
+    axes = draw(st.one_of(st.none(), st.sets(st.integers(0, x.ndim - 1)).map(lambda s: tuple(sorted(s)))))
+    if axes and draw(st.booleans()):
+        axes = axes[0] - x.ndim
+    return (x,), {"axis": axes, "keepdims": draw(st.booleans())}
+
+
+def reshape(draw):
+    (x,), _ = one_array(draw)
+    return (x,), {"shape": draw(st.sampled_from([(-1,), (x.size,), x.shape[::-1], (1, *x.shape), (x.shape[0], -1)]))}
+
+
+def several(draw):
+    shape = list(any_shape(draw))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    generator, arrays = rng(draw), []
+    for _ in range(draw(st.integers(1, 3))):
+        shape[axis] = draw(SMALL)
+        arrays.append(distinct(generator, *shape))
+    return tuple(arrays), {"axis": axis}
+
+
+def sizes(draw, least, most):
+    """An int or a pair."""
+    one = st.integers(least, most)
+    return draw(st.one_of(one, st.tuples(one, one)))
+
+
+def padding(draw, most):
+    """An int, a pair, or ((top, bottom), (left, right))."""
+    one = st.integers(0, most)
+    return draw(st.one_of(one, st.tuples(one, one), st.tuples(st.tuples(one, one), st.tuples(one, one))))
+
+
+def conv(draw):
+    kh, kw = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    pad = padding(draw, 2)
+    n, c, f = draw(st.integers(1, 3)), draw(SMALL), draw(SMALL)
+    h, w = draw(st.integers(kh, kh + 4)), draw(st.integers(kw, kw + 4))
+    generator = rng(draw)
+    arrays = (distinct(generator, n, h, w, c), distinct(generator, kh, kw, c, f))
+    if draw(st.booleans()):
+        arrays += (distinct(generator, f),)
+    return arrays, {"stride": sizes(draw, 1, 3), "pad": pad}
+
+
+def pointwise_conv(draw):
+    """A convolution with kernel 1, which has a faster version."""
+    n, h, w, c, f = (draw(SMALL) for _ in range(5))
+    generator = rng(draw)
+    arrays = (distinct(generator, n, h, w, c), distinct(generator, 1, 1, c, f))
+    return arrays + ((distinct(generator, f),) if draw(st.booleans()) else ()), {}
+
+
+def any_conv(draw):
+    return (pointwise_conv if draw(st.integers(0, 3)) == 0 else conv)(draw)
+
+
+def pool(draw):
+    k = sizes(draw, 1, 3)
+    kh, kw = k if isinstance(k, tuple) else (k, k)
+    h, w = draw(st.integers(kh, kh + 5)), draw(st.integers(kw, kw + 5))
+    x = distinct(rng(draw), draw(st.integers(1, 2)), h, w, draw(st.integers(1, 3)))
+    static = {"k": k, "pad": padding(draw, min(kh, kw) - 1), "ceil": draw(st.booleans())}
+    if draw(st.booleans()):
+        static["stride"] = sizes(draw, 1, 4)
+    return (x,), static
+
+
+def avg_pool(draw):
+    arrays, static = pool(draw)
+    return arrays, {**static, "count_include_pad": draw(st.booleans())}
+
+
+def images(draw):
+    return (distinct(rng(draw), *(draw(SMALL) for _ in range(4))),), {}
+
+
+def norm(draw):
+    shape = (draw(st.integers(2, 5)), *any_shape(draw, most_ndim=3))
+    generator = rng(draw)
+    c = shape[-1]
+    static = {"eps": draw(st.sampled_from([1e-5, 1e-3]))}
+    if draw(st.booleans()):
+        static |= {"moments": (generator.normal(size=c), generator.uniform(0.5, 2, c)), "fixed": True}
+    return (distinct(generator, *shape), distinct(generator, c), distinct(generator, c)), static
+
+
+def vectors(draw):
+    """Rows 0, 1, 2, ... in some order, moved a little: of a certain length, and no entry at the mean of its row."""
+    shape = (*any_shape(draw, most_ndim=3), draw(st.integers(2, 5)))
+    generator = rng(draw)
+    rows = np.broadcast_to(np.arange(shape[-1]), shape) + generator.uniform(-0.3, 0.3, shape)
+    return (generator.permuted(rows, axis=-1),), {}
+
+
+def logits(draw):
+    n, classes = draw(SMALL), draw(SMALL)
+    generator = rng(draw)
+    return (distinct(generator, n, classes) * 5, generator.integers(0, classes, n)), {}

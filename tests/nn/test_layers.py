@@ -1,0 +1,132 @@
+"""Layers: what they own, what they compute, on every device."""
+
+import numpy as np
+import pytest
+
+from minicnn import Parameter, Stream, Tape, Tensor, nn, ops
+from minicnn.gradcheck import check_gradient
+from tests.devices import on_devices
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(2, 6, 6, 3))
+STREAM = Stream(0).child("dropout")
+
+LAYERS = {
+    "Conv2d": (lambda: nn.Conv2d(3, 4, 3, stride=2, pad=1), (2, 3, 3, 4)),
+    "Conv2d 1x1": (lambda: nn.Conv2d(3, 4, 1, bias=False), (2, 6, 6, 4)),
+    "BatchNorm": (lambda: nn.BatchNorm(3), (2, 6, 6, 3)),
+    "Dropout": (lambda: nn.Dropout(0.3), (2, 6, 6, 3)),
+    "MaxPool2d": (lambda: nn.MaxPool2d(3, stride=2, ceil=True), (2, 3, 3, 3)),
+    "AvgPool2d": (lambda: nn.AvgPool2d(2, pad=1, count_include_pad=True), (2, 4, 4, 3)),
+    "GlobalAvgPool": (nn.GlobalAvgPool, (2, 3)),
+    "Flatten": (nn.Flatten, (2, 108)),
+    "ReLU": (nn.ReLU, (2, 6, 6, 3)),
+    "LeakyReLU": (lambda: nn.LeakyReLU(0.1), (2, 6, 6, 3)),
+    "AVR": (nn.AVR, (2, 6, 6, 3)),
+    "CReLU": (nn.CReLU, (2, 6, 6, 6)),
+    "CReLU leaky": (lambda: nn.CReLU(ops.leaky_relu, slope=0.2), (2, 6, 6, 6)),
+    "Antirectifier": (nn.Antirectifier, (2, 6, 6, 6)),
+    "Sequential": (
+        lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.CReLU(), nn.Flatten(), nn.Linear(64, 5)),
+        (2, 5),
+    ),
+}
+
+
+@on_devices
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("train", [False, True])
+def test_every_layer_computes_and_learns_on_every_device(name, device, train):
+    make, shape = LAYERS[name]
+    layer = make().initialise(seed=3).to(device)
+    x = Tensor(device.put(IMAGES.astype(np.float32)), requires_grad=True)
+    with Tape() as tape:
+        y = layer(x, train=train, stream=STREAM)
+        loss = (y * y).sum()
+    assert y.shape == shape
+    assert y.dtype == np.float32
+    tape.backward(loss) if len(tape) else None
+    for p in layer.parameters():
+        assert p.grad.shape == p.shape
+        assert p.grad.dtype == np.float32
+        assert type(p.grad) is type(p.data) is device.xp.ndarray
+    host = make().initialise(seed=3)
+    np.testing.assert_allclose(
+        y.numpy(), host(IMAGES.astype(np.float32), train=train, stream=STREAM).numpy(), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("train", [False, True])
+def test_every_layer_has_the_right_gradients(name, train):
+    layer = LAYERS[name][0]().initialise(seed=3).to(dtype=np.float64)
+    check_gradient(lambda x: layer(x, train=train, stream=STREAM), IMAGES, parameters=layer.parameters())
+
+
+def test_layers_accept_arrays_and_give_tensors():
+    for make, _ in LAYERS.values():
+        assert isinstance(make()(IMAGES.astype(np.float32)), Tensor)
+
+
+@on_devices
+def test_batch_norm_keeps_running_statistics(device):
+    layer = nn.BatchNorm(3, momentum=0.25).to(device, dtype=np.float64)
+    for _ in range(2):
+        layer(device.put(IMAGES), train=True)
+    mean, var = IMAGES.mean((0, 1, 2)), IMAGES.var((0, 1, 2), ddof=1)
+    np.testing.assert_allclose(device.get(layer.running_mean.data), (1 - 0.75**2) * mean)
+    np.testing.assert_allclose(device.get(layer.running_var.data), 0.75**2 + (1 - 0.75**2) * var)
+    before = layer.state_dict()
+    layer(device.put(IMAGES))  # evaluation leaves them alone
+    for name, value in layer.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_batch_norm_needs_more_than_one_value_to_train():
+    with pytest.raises(ValueError, match=r"BatchNorm: training needs more than one value .* x has shape \(1, 3\)"):
+        nn.BatchNorm(3)(np.ones((1, 3), np.float32), train=True)
+    assert nn.BatchNorm(3)(np.ones((1, 3), np.float32)).shape == (1, 3)
+
+
+def test_dropout_in_training_needs_a_stream_and_in_evaluation_does_nothing():
+    x = IMAGES.astype(np.float32)
+    with pytest.raises(ValueError, match="Dropout: training needs random bits"):
+        nn.Dropout(0.5)(x, train=True)
+    assert nn.Dropout(0.5)(x).data is x
+    assert nn.Dropout(0.0)(x, train=True).data is x
+
+
+def test_dropout_masks_depend_on_step_layer_and_position_alone():
+    net = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
+    x = np.ones((4, 1000), np.float32)
+    whole = net(x, train=True, stream=STREAM.at(5)).numpy()
+    half = net(x[2:], train=True, stream=STREAM.at(5, first=2)).numpy()
+    np.testing.assert_array_equal(whole[2:], half)
+    assert (whole != net(x, train=True, stream=STREAM.at(6)).numpy()).any()
+    # two layers with masks of their own keep a quarter, with the same mask they would keep a half
+    assert 0.2 < (whole != 0).mean() < 0.3
+    assert abs(whole.mean() - 1) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Conv2d(0, 4, 3), "Conv2d: c_in must be a positive integer, got 0"),
+        (lambda: nn.Conv2d(3, 4, 0), "Conv2d: k must be an integer >= 1"),
+        (lambda: nn.Linear(3, -1), "Linear: c_out must be a positive integer"),
+        (lambda: nn.BatchNorm(2.5), "BatchNorm: c must be a positive integer"),
+        (lambda: nn.Dropout(1), r"Dropout: rate must be in \[0, 1\)"),
+    ],
+)
+def test_nonsense_is_refused_when_the_layer_is_made(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_module_without_forward():
+    with pytest.raises(NotImplementedError, match="Module does not define forward"):
+        nn.Module()(IMAGES)
+
+
+def test_parameters_are_leaves():
+    assert all(isinstance(p, Parameter) and p.requires_grad for p in nn.Conv2d(3, 4, 3).parameters())

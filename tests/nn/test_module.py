@@ -1,0 +1,148 @@
+"""Trees of modules: names, states, moves, initial weights, traces."""
+
+import numpy as np
+import pytest
+
+from minicnn import Parameter, Stream, nn
+from minicnn.nn import init
+from tests.devices import STANDIN, on_devices
+
+
+def network():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, pad=1),
+        nn.CReLU(),
+        nn.Sequential(bn=nn.BatchNorm(8), act=nn.ReLU()),
+        nn.GlobalAvgPool(),
+        nn.Linear(8, 10, bias=False),
+    ).initialise(seed=1)
+
+
+def test_names_are_paths():
+    assert [name for name, _ in network().named_state()] == [
+        "0.weight", "0.bias", "2.bn.gamma", "2.bn.beta", "2.bn.running_mean", "2.bn.running_var", "4.weight",
+    ]  # fmt: skip
+    assert len(network().parameters()) == 5
+
+
+def test_a_module_of_ones_own():
+    class Residual(nn.Module):
+        def __init__(self):
+            self.conv = nn.Conv2d(3, 3, 3, pad=1)
+            self.scale = Parameter(np.ones(1, np.float32))
+
+        def forward(self, x, train, stream):
+            return self.conv(x, train=train, stream=stream) * self.scale + x
+
+    model = Residual().initialise(seed=0)
+    assert [name for name, _ in model.named_state()] == ["scale", "conv.weight", "conv.bias"]
+    assert model(np.ones((1, 4, 4, 3), np.float32)).shape == (1, 4, 4, 3)
+
+
+def test_sequential_looks_like_a_container():
+    model = network()
+    assert len(model) == 5
+    assert isinstance(model[0], nn.Conv2d)
+    assert isinstance(model["4"], nn.Linear)
+    with pytest.raises(TypeError, match="layer 1 must be a Module, got function"):
+        nn.Sequential(nn.ReLU(), lambda x: x)
+
+
+@on_devices
+def test_trace_gives_every_layer_in_order(device):
+    model = network().to(device)
+    x = device.put(np.random.default_rng(0).normal(size=(2, 5, 5, 3)).astype(np.float32))
+    trace = list(model.trace(x))
+    assert [name for name, _ in trace] == ["0", "1", "2.bn", "2.act", "3", "4"]
+    assert all(type(y) is device.xp.ndarray for _, y in trace)
+    np.testing.assert_array_equal(device.get(trace[-1][1]), model(x).numpy())
+
+
+@on_devices
+def test_state_goes_to_the_host_and_comes_back(device):
+    model, other = network().to(device), network().initialise(seed=2)
+    state = model.state_dict()
+    assert all(type(value) is np.ndarray for value in state.values())
+    other.load_state_dict(state)
+    x = np.random.default_rng(0).normal(size=(2, 5, 5, 3)).astype(np.float32)
+    np.testing.assert_allclose(other(x).numpy(), model(device.put(x)).numpy(), rtol=1e-6)
+
+
+def test_a_state_is_a_copy():
+    model = network()
+    state = model.state_dict()
+    state["0.weight"][:] = 0
+    assert model.parameters()[0].data.any()
+    model.load_state_dict(state)
+    state["0.weight"][:] = 1
+    assert not model.parameters()[0].data.any()
+
+
+def test_loading_lists_all_problems_and_changes_nothing():
+    model = network()
+    before, state = model.state_dict(), {k: v + 1 for k, v in network().state_dict().items()}
+    del state["0.bias"]
+    state["4.weight"] = state["4.weight"].T
+    state["5.weight"] = np.zeros(3)
+    with pytest.raises(ValueError, match="does not fit the model") as caught:
+        model.load_state_dict(state)
+    assert str(caught.value).splitlines()[1:] == [
+        "  missing: 0.bias (4,)",
+        "  unexpected: 5.weight (3,)",
+        "  misshapen: 4.weight is (10, 8), the model has (8, 10)",
+    ]
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_moving_changes_all_and_keeps_the_parameters():
+    model = network()
+    parameters = model.parameters()
+    parameters[0].grad = np.ones(3)
+    assert model.to(STANDIN, dtype=np.float64) is model
+    assert all(p is q for p, q in zip(model.parameters(), parameters, strict=True))
+    assert all(type(v.data) is STANDIN.xp.ndarray and v.data.dtype == np.float64 for _, v in model.named_state())
+    assert parameters[0].grad is None
+    assert all(type(v.data) is np.ndarray for _, v in model.to("cpu").named_state())
+
+
+def test_initial_weights_depend_on_seed_and_path_alone():
+    small = nn.Sequential(a=nn.Linear(3, 3), b=nn.Linear(3, 3)).initialise(seed=0)
+    large = nn.Sequential(b=nn.Linear(3, 3), c=nn.Linear(3, 3), a=nn.Linear(3, 3)).initialise(seed=0)
+    np.testing.assert_array_equal(small["a"].weight.data, large["a"].weight.data)
+    assert (small["a"].weight.data != small["b"].weight.data).all()
+    other = nn.Sequential(a=nn.Linear(3, 3)).initialise(seed=1)
+    assert (small["a"].weight.data != other["a"].weight.data).all()
+
+
+@on_devices
+def test_initialise_starts_anew(device):
+    model = network().to(device)
+    first = model.state_dict()
+    model(device.put(np.ones((2, 5, 5, 3), np.float32)), train=True)
+    model.parameters()[0].data += 1
+    for name, value in model.initialise(seed=1).state_dict().items():
+        np.testing.assert_array_equal(value, first[name])
+        assert type(dict(model.named_state())[name].data) is device.xp.ndarray
+
+
+@pytest.mark.parametrize(
+    ("scheme", "variance"),
+    [
+        (init.he_normal, 2 / (9 * 64)),
+        (init.msr_normal, 2 / (9 * 128)),
+        (init.glorot_uniform, 2 / (9 * (64 + 128))),
+        (init.unit_uniform, 1 / 12),
+        (init.zeros, 0),
+        (init.ones, 0),
+    ],
+)
+def test_schemes_have_their_variance(scheme, variance):
+    w = scheme((3, 3, 64, 128), Stream(0).generator())
+    assert w.shape == (3, 3, 64, 128)
+    np.testing.assert_allclose(w.var(), variance, rtol=0.02)
+
+
+def test_schemes_fit_linear_layers():
+    np.testing.assert_allclose(init.msr_normal((300, 500), Stream(0).generator()).var(), 2 / 500, rtol=0.02)
+    assert np.abs(init.glorot_uniform((300, 500), Stream(0).generator())).max() <= (6 / 800) ** 0.5

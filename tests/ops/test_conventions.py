@@ -1,0 +1,104 @@
+"""What docs/conventions.md decides: derivatives at kinks, ties, padding, moments."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference.pool
+from minicnn import ops
+from tests import draw
+from tests.devices import on_devices
+
+
+@pytest.mark.parametrize(
+    ("op", "static", "slope"),
+    [
+        (ops.relu, {}, 0),
+        (ops.avr, {}, 0),
+        (ops.leaky_relu, {"slope": 0.1}, 0.1),
+        (ops.crelu, {}, 0),
+        (ops.concatenated, {"activation": ops.relu}, 0),
+        (ops.soft_threshold, {"threshold": 0.0}, 0),
+    ],
+    ids=str,
+)
+def test_derivative_at_the_kink(op, static, slope):
+    for zero in (0.0, -0.0):
+        y, vjp = op.pair(np.array([zero]), **static)
+        np.testing.assert_array_equal(vjp(np.ones_like(y))[0], [slope])
+
+
+def test_crelu_blocks_are_not_interleaved():
+    """The outgoing pair of filter c is (c, c + C)."""
+    x = np.arange(-3.0, 3).reshape(1, 1, 1, 6)
+    np.testing.assert_array_equal(ops.crelu(x)[0, 0, 0], [0, 0, 0, 0, 1, 2, 3, 2, 1, 0, 0, 0])
+
+
+@on_devices
+@given(data=st.data())
+def test_switches_point_to_the_first_maximum_inside_the_image(device, data):
+    """Small integers and infinities: many ties, some windows all -inf, some with NaN."""
+    (x,), static = data.draw(st.composite(draw.pool)())
+    generator = draw.rng(data.draw)
+    values = [-np.inf, -np.inf, 0.0, 1.0, 2.0, np.nan] if data.draw(st.booleans()) else [-np.inf, 0.0, 1.0]
+    x = generator.choice(values, x.shape)
+    there = device.put(x)
+    switches = ops.max_pool2d_switches(there, **static)
+    np.testing.assert_array_equal(device.get(switches), reference.pool.max_pool2d_switches(x, **static))
+    y, vjp = ops.max_pool2d.pair(there, **static)
+    np.testing.assert_array_equal(device.get(y), reference.pool.max_pool2d(x, **static))
+    # the gradient of the sum counts, for every pixel, the windows that point to it: all of them inside the image
+    assert float(vjp(device.xp.ones_like(y))[0].sum()) == y.size
+
+
+def test_switches_of_a_large_window():
+    x = np.arange(17 * 17.0).reshape(1, 17, 17, 1)
+    switches = ops.max_pool2d_switches(x, k=17)
+    assert switches.item() == 17 * 17 - 1
+    assert switches.dtype == np.int32
+
+
+def test_given_batch_moments_change_nothing():
+    """The layer computes them once, for the running statistics and for the normalisation."""
+    rng = np.random.default_rng(0)
+    x, gamma, beta = rng.normal(size=(5, 3, 2, 4)), rng.normal(size=4), rng.normal(size=4)
+    y, vjp = ops.batch_norm.pair(x, gamma, beta)
+    y_given, vjp_given = ops.batch_norm.pair(x, gamma, beta, moments=ops.batch_moments(x))
+    np.testing.assert_array_equal(y, y_given)
+    for a, b in zip(vjp(y), vjp_given(y), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@on_devices
+def test_batch_moments(device):
+    x = np.random.default_rng(0).normal(3, 2, size=(5, 3, 2, 4))
+    mean, var = ops.batch_moments(device.put(x))
+    np.testing.assert_allclose(device.get(mean), x.mean((0, 1, 2)))
+    np.testing.assert_allclose(device.get(var), x.var((0, 1, 2)))
+
+
+def test_sums_over_a_batch_keep_single_precision():
+    """A running sum over 10^6 positions would lose several digits."""
+    x = np.full((256, 64, 64, 1), 0.1, np.float32)
+    mean, var = ops.batch_moments(x)
+    np.testing.assert_allclose(mean, np.float32(0.1), rtol=1e-6)
+    assert abs(var.item()) < 1e-12
+    _, vjp = ops.conv2d.pair(x, np.ones((1, 1, 1, 1), np.float32), np.zeros(1, np.float32))
+    np.testing.assert_allclose(vjp(x)[2], x.size * 0.1, rtol=1e-6)
+
+
+def test_the_environment_switches_fast_versions_off(monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        ops.conv2d,
+        "faster",
+        [(fits, lambda *a, f=f, **s: used.append(1) or f(*a, **s)) for fits, f in ops.conv2d.faster],
+    )
+    x, w = np.ones((1, 2, 2, 3)), np.ones((1, 1, 3, 4))
+    monkeypatch.setenv("MINICNN_FAST", "0")
+    ops.conv2d(x, w)
+    assert not used
+    monkeypatch.setenv("MINICNN_FAST", "1")
+    ops.conv2d(x, w)
+    assert used == [1]

@@ -1,0 +1,77 @@
+"""The rules of docs/architecture.md that a machine can check."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
+
+# Imports point from later lines to earlier ones.  A package may import from itself.
+ORDER = [
+    {"backend", "schedule"},
+    {"parallel", "random"},
+    {"autodiff"},
+    {"gradcheck", "ops"},
+    {"fast"},
+    {"nn", "optim"},
+    {"__main__", ""},  # "" is minicnn/__init__.py
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
+
+
+def imports(path):
+    """The modules that a file imports, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part(path):
+    """ "ops" for minicnn/ops/conv.py, "" for minicnn/__init__.py."""
+    first = path.relative_to(ROOT / "minicnn").parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path):
+    own = part(path)
+    for name in imports(path):
+        if name.startswith("minicnn"):
+            other = [*name.split("."), ""][1]
+            other = other if other in RANK else ""
+            assert other == own or RANK[other] < RANK[own] or own == "__main__", f"{own or 'minicnn'} imports {name}"
+        assert own == "backend" or name.split(".")[0] != "cupy", "only backend.py imports cupy"
+
+
+def test_every_part_has_its_place():
+    assert {part(path) for path in SOURCES} == set(RANK)
+
+
+def test_the_reference_stands_alone():
+    for path in (ROOT / "reference").rglob("*.py"):
+        assert not [name for name in imports(path) if name.startswith("minicnn")], path
+
+
+def test_importing_minicnn_loads_nothing_heavy():
+    heavy = ["scipy", "PIL", "tqdm", "matplotlib", "cupy", "threadpoolctl"]
+    code = f"import sys, minicnn; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert out.stdout.strip() == "[]"
+
+
+def test_packages_are_all_listed():
+    import tomllib
+
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for top in ("minicnn", "reference")
+        for path in (ROOT / top).rglob("__init__.py")
+    }
+    assert set(listed) == found

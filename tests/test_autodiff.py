@@ -1,0 +1,349 @@
+"""Tensor, Tape and @op: the chain rule, what it costs, and its errors."""
+
+import contextvars
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minicnn import Parameter, Tape, Tensor, autodiff, ops
+from minicnn.gradcheck import check_gradient
+from tests import draw
+from tests.devices import STANDIN, on_devices
+
+
+@pytest.fixture
+def new_op():
+    """The decorator, forgetting the ops it made afterwards."""
+    before = dict(autodiff.OPS)
+    yield autodiff.op
+    autodiff.OPS.clear()
+    autodiff.OPS.update(before)
+
+
+def leaf(*values, device=None):
+    data = np.array(values, dtype=np.float64)
+    return Tensor(data if device is None else device.put(data), requires_grad=True)
+
+
+# the chain rule
+
+
+@on_devices
+def test_a_formula(device):
+    """d/da (a b + a / b) = b + 1 / b,  d/db = a - a / b^2."""
+    a, b = leaf(3.0, device=device), leaf(2.0, device=device)
+    with Tape() as tape:
+        loss = (a * b + a / b).sum()
+    tape.backward(loss)
+    np.testing.assert_allclose(device.get(a.grad), [2.5])
+    np.testing.assert_allclose(device.get(b.grad), [2.25])
+
+
+@on_devices
+def test_a_reused_tensor_accumulates(device):
+    x = leaf(1.0, 2.0, 3.0, device=device)
+    with Tape() as tape:
+        y = x + x
+        loss = (y * y).sum()  # 4 x^2
+    tape.backward(loss)
+    np.testing.assert_array_equal(device.get(x.grad), [8, 16, 24])
+
+
+def test_gradients_are_added_until_zeroed():
+    x = leaf(1.0, 2.0)
+    for _ in range(2):
+        with Tape() as tape:
+            loss = (3 * x).sum()
+        tape.backward(loss)
+    np.testing.assert_array_equal(x.grad, [6, 6])
+
+
+def test_two_leaves_never_share_a_gradient():
+    """add hands the same array to both; writing into one must not change the other."""
+    a, b, c = leaf(1.0), leaf(2.0), leaf(3.0)
+    with Tape() as tape:
+        loss = ((a + b) + c.reshape(1)).sum()
+    tape.backward(loss)
+    a.grad *= 5
+    np.testing.assert_array_equal([a.grad, b.grad, c.grad], [[5], [1], [1]])
+
+
+def test_what_does_not_lead_to_the_loss_is_skipped():
+    x, y = leaf(1.0), leaf(1.0)
+    with Tape() as tape:
+        loss = (x * 2).sum()
+        y * 3
+    tape.backward(loss)
+    assert y.grad is None
+
+
+def test_a_long_chain_needs_no_recursion():
+    x = leaf(0.0)
+    with Tape() as tape:
+        y = x
+        for _ in range(5000):
+            y = y + 1
+        loss = y.sum()
+    tape.backward(loss)
+    np.testing.assert_array_equal(x.grad, [1])
+
+
+def test_an_unneeded_gradient_is_not_computed(new_op):
+    asked = []
+
+    @new_op(selective=True)
+    def product(a, b):
+        def vjp(g, needs=(True, True)):
+            asked.append(list(needs))
+            return (g * b if needs[0] else None, g * a if needs[1] else None)
+
+        return a * b, vjp
+
+    a, b = Tensor(np.ones(2)), leaf(1.0, 2.0)
+    with Tape() as tape:
+        loss = product(a, b).sum()
+    tape.backward(loss)
+    assert asked == [[False, True]]
+    np.testing.assert_array_equal(b.grad, [1, 1])
+
+
+@pytest.mark.parametrize("name", ["conv2d", "linear"])
+def test_selective_ops_leave_out_what_is_not_needed(name):
+    x, w, b = (np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 3)), np.ones(3)) if name == "conv2d" else (
+        np.ones((2, 2)), np.ones((2, 3)), np.ones(3))  # fmt: skip
+    y, vjp = autodiff.OPS[name].pair(x, w, b)
+    gx, gw, _ = vjp(np.ones_like(y), [False, False, True])
+    assert gx is None
+    assert gw is None
+    y, vjp = autodiff.OPS[name].textbook(x, w, b)
+    gx, gw, _ = vjp(np.ones_like(y), [False, True, True])
+    assert gx is None
+    assert gw is not None
+
+
+# operators
+
+
+@given(st.data())
+def test_operators_broadcast_with_the_right_gradients(data):
+    (a, b), _ = data.draw(st.composite(draw.broadcastable)())
+    check_gradient(lambda x, y: (x + y) * (x - y) / (2 + y * y) - 1.5 * x + (3 - y) / 4, a, b)
+
+
+def test_operators_with_numbers_and_arrays_on_either_side():
+    t, a = Tensor(np.array([1.0, 2.0])), np.array([10.0, 20.0])
+    for ours, expected in [
+        (t + 1, [2, 3]), (1 + t, [2, 3]), (t - 1, [0, 1]), (1 - t, [0, -1]), (t * 2, [2, 4]), (2 * t, [2, 4]),
+        (t / 2, [0.5, 1]), (2 / t, [2, 1]), (-t, [-1, -2]), (t + a, [11, 22]), (a + t, [11, 22]), (a - t, [9, 18]),
+        (a / t, [10, 10]), (a * t, [10, 40]), (t * np.float32(2), [2, 4]), (np.float64(2) * t, [2, 4]),
+    ]:  # fmt: skip
+        assert isinstance(ours, Tensor)
+        assert ours.dtype == np.float64
+        np.testing.assert_allclose(ours.data, expected)
+
+
+def test_numbers_take_the_precision_of_the_tensor():
+    t = Tensor(np.ones(2, np.float32))
+    assert (1.5 * t + np.float64(2)).dtype == np.float32
+
+
+def test_matmul_and_shapes():
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal((Tensor(a) @ b).data, a @ b)
+    np.testing.assert_array_equal((a @ Tensor(b)).data, a @ b)
+    t = Tensor(a)
+    assert (t.shape, t.ndim, len(t)) == ((2, 3), 2, 2)
+    assert t.reshape(3, -1).shape == (3, 2)
+    assert t.sum().item() == 15
+    np.testing.assert_array_equal(t.mean(axis=1, keepdims=True).data, [[1], [4]])
+    assert t.numpy() is a
+    assert repr(t) == "Tensor(shape=(2, 3), dtype=float64, device=cpu)"
+
+
+def test_operators_refuse_what_is_neither_number_nor_array():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        Tensor(np.ones(2)) + {1: 2}
+
+
+def test_standin_plus_tensor():
+    t, a = Tensor(STANDIN.put(np.ones(2))), STANDIN.put(np.full(2, 3.0))
+    np.testing.assert_array_equal((a - t).numpy(), [2, 2])
+
+
+# what it costs
+
+
+def test_without_a_tape_nothing_is_recorded():
+    p = Parameter(np.ones(3))
+    y = p * 2
+    assert isinstance(y, Tensor)
+    assert not y.tracked
+
+
+def test_a_tensor_that_needs_no_gradient_is_not_recorded():
+    with Tape() as tape:
+        y = Tensor(np.ones(3)) * 2 + 1
+    assert len(tape) == 0
+    assert not y.tracked
+
+
+def test_arrays_in_array_out():
+    assert isinstance(ops.relu(np.ones(3)), np.ndarray)
+    assert isinstance(ops.reduce_sum(np.ones(3)), np.ndarray)
+
+
+def test_memory_is_released_while_backward_runs(new_op):
+    """When the derivative of the first op runs, the arrays of the later ones are gone already."""
+    alive = []
+    saved = {}
+
+    @new_op
+    def keep(x, *, name):
+        workspace = np.ones(1000)
+        saved[name] = weakref.ref(workspace)
+
+        def vjp(g):
+            alive.append({n for n, ref in saved.items() if ref() is not None})
+            return (g * workspace[0],)
+
+        return x * 1, vjp
+
+    x = leaf(1.0)
+    gc.disable()  # no cycle collector: references alone must do
+    try:
+        with Tape() as tape:
+            loss = keep(keep(keep(x, name="a"), name="b"), name="c").sum()
+        tape.backward(loss)
+    finally:
+        gc.enable()
+    assert alive[0] >= {"a", "b", "c"}
+    assert "c" not in alive[2]
+    assert all(ref() is None for name, ref in saved.items() if name != "a")
+
+
+def test_an_activation_dies_with_its_last_use():
+    """The output of the first layer is not kept by relu, whose derivative needs only its own output."""
+    x = leaf(1.0, -1.0)
+    gc.disable()
+    try:
+        with Tape() as tape:
+            y = x * 2
+            seen = weakref.ref(y.data)
+            z = ops.relu(y)
+            del y
+            assert seen() is not None  # held by the record
+            loss = z.sum()
+        tape.backward(loss)
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+# errors
+
+
+def test_backward_twice():
+    x = leaf(1.0)
+    with Tape() as tape:
+        loss = (x * 2).sum()
+    tape.backward(loss)
+    with pytest.raises(RuntimeError, match="consumed by an earlier backward"):
+        tape.backward(loss)
+
+
+def test_backward_of_something_else():
+    x = leaf(1.0, 2.0)
+    outside = (x * 2).sum()
+    with Tape() as tape:
+        y = x * 2
+        y.sum()
+    with pytest.raises(ValueError, match=r"must be a scalar, got shape \(2,\); take a mean or a sum"):
+        tape.backward(y)
+    with pytest.raises(RuntimeError, match="not on this tape: it was computed outside"):
+        tape.backward(outside)
+    with pytest.raises(TypeError, match="must be a Tensor, got ndarray"):
+        tape.backward(np.ones(1))
+
+
+def test_tapes_do_not_nest():
+    with Tape(), pytest.raises(RuntimeError, match="tapes do not nest"), Tape():
+        pass
+    with Tape():  # the failure left nothing behind
+        pass
+
+
+def test_an_error_inside_a_tape_ends_the_recording():
+    with pytest.raises(ZeroDivisionError), Tape():
+        raise ZeroDivisionError
+    assert autodiff._recording.get() is None
+
+
+def test_other_threads_do_not_record_here():
+    x = leaf(1.0)
+    with Tape() as tape:
+        # a fresh context is what threads get by default; some builds of Python let them inherit the creator's
+        thread = threading.Thread(target=lambda: contextvars.Context().run(lambda: x * 2))
+        thread.start()
+        thread.join()
+    assert len(tape) == 0
+
+
+def test_a_tensor_is_not_converted_silently():
+    with pytest.raises(TypeError, match=r"use tensor\.numpy\(\)"):
+        np.asarray(Tensor(np.ones(2)))
+    with pytest.raises(TypeError, match="data must be an array, got list"):
+        Tensor([1.0, 2.0])
+
+
+def test_a_vjp_must_give_one_gradient_per_argument(new_op):
+    @new_op
+    def wrong(a, b):
+        return a + b, lambda g: (g,)
+
+    with Tape() as tape:
+        loss = wrong(leaf(1.0), leaf(2.0)).sum()
+    with pytest.raises(ValueError, match="shorter"):
+        tape.backward(loss)
+
+
+def test_arguments_by_keyword():
+    x, w, b = np.ones((1, 2)), np.ones((2, 3)), Parameter(np.ones(3))
+    with Tape() as tape:
+        loss = ops.linear(x, w=w, b=b).sum()
+    tape.backward(loss)
+    np.testing.assert_array_equal(b.grad, [1, 1, 1])
+    with pytest.raises(TypeError, match="linear: the argument w is missing"):
+        ops.linear(x)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "complex128", "bool"])
+def test_other_dtypes_are_refused(dtype):
+    with pytest.raises(TypeError, match=rf"relu: x has dtype {dtype}; only float32 and float64 .* x\.astype"):
+        ops.relu(np.ones(3, dtype))
+
+
+def test_mixed_precision_is_refused():
+    with pytest.raises(TypeError, match="linear: arguments of different dtypes: x float32, w float64; convert one"):
+        ops.linear(np.ones((1, 2), np.float32), np.ones((2, 3)))
+
+
+def test_two_devices_are_refused():
+    with pytest.raises(TypeError, match=r"linear: arguments of different devices: x cpu, w standin; .* model\.to"):
+        ops.linear(np.ones((1, 2)), STANDIN.put(np.ones((2, 3))))
+
+
+def test_what_is_not_an_array_is_refused():
+    with pytest.raises(TypeError, match="conv2d: x must be an array, got list"):
+        ops.conv2d([[1.0]], np.ones((1, 1, 1, 1)))
+    with pytest.raises(TypeError, match="add: b must be an array, got NoneType"):
+        ops.add(np.ones(1), None)
+
+
+def test_an_op_introduces_itself():
+    assert repr(ops.crelu) == "<op crelu>"
+    assert ops.crelu.__doc__.startswith("rho(x) = [max(x, 0), max(-x, 0)]")

@@ -1,0 +1,30 @@
+"""`python -m minicnn`, the report for bug reports."""
+
+import builtins
+import subprocess
+import sys
+from unittest import mock
+
+import threadpoolctl
+
+from minicnn import __main__, __version__
+
+
+def test_the_report_of_this_machine():
+    out = subprocess.run([sys.executable, "-m", "minicnn"], capture_output=True, text=True, check=True).stdout
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["minicnn"] == __version__
+    assert {"python", "numpy", "scipy", "cpu", "blas", "cupy", "gpus", "MINICNN_FAST"} <= set(lines)
+    assert "threads" in lines["blas"]
+
+
+def test_where_little_is_known(monkeypatch):
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", list)
+    monkeypatch.setattr(__main__, "version", mock.Mock(side_effect=__main__.PackageNotFoundError))
+    monkeypatch.setattr(__main__, "gpu_problem", lambda: None)
+    monkeypatch.setattr(__main__, "gpu_names", lambda: ["gpu:0 Some card, 80.0 GiB"])
+    monkeypatch.setattr(builtins, "open", mock.Mock(side_effect=OSError))
+    lines = dict(__main__.report())
+    assert lines["cupy"] == lines["scipy"] == "not installed"
+    assert "cannot be controlled" in lines["blas"]
+    assert lines["gpus"] == "gpu:0 Some card, 80.0 GiB"

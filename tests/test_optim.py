@@ -1,0 +1,196 @@
+"""Optimisers: steps worked out by hand, states that restore exactly, errors."""
+
+import numpy as np
+import pytest
+
+from minicnn import Parameter, Tape, nn, ops
+from minicnn.optim import SGD, Adam, grad_norm
+from minicnn.schedule import Piecewise
+from tests.devices import on_devices
+
+VARIANTS = {
+    "plain": lambda ps: SGD(ps, lr=0.1),
+    "momentum": lambda ps: SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.01),
+    "nesterov": lambda ps: SGD(ps, lr=0.1, momentum=0.9, nesterov=True),
+    "torch7": lambda ps: SGD(ps, lr=1.0, momentum=0.9, dampening=0.9, weight_decay=5e-4),
+    "clipped": lambda ps: SGD(ps, lr=0.1, momentum=0.9, clip=0.5),
+    "scheduled": lambda ps: SGD(ps, lr=Piecewise((2,), (0.1, 0.01)), weight_decay=Piecewise((1,), (0.5, 0.0))),
+    "adam": lambda ps: Adam(ps, lr=0.01, weight_decay=0.01),
+}
+
+
+def quadratic_steps(optimiser, parameters, steps):
+    """The gradient of ||p||^2 / 2 is p."""
+    for _ in range(steps):
+        for p in parameters:
+            p.grad = p.data.copy()
+        optimiser.step()
+        optimiser.zero_grad()
+
+
+def run(p, steps, **options):
+    parameter = Parameter(np.array([p]))
+    quadratic_steps(SGD([parameter], **options), [parameter], steps)
+    return parameter.data.item()
+
+
+def test_sgd_by_hand():
+    assert run(1.0, 2, lr=0.5) == 0.25
+    assert run(1.0, 2, lr=0.5, weight_decay=1.0) == 0.0
+    # v: 1, then 0.5 * 1 + 0.5 = 1;  p: 0.5, then 0
+    assert run(1.0, 2, lr=0.5, momentum=0.5) == 0
+    # first step 1 - 0.5 (1 + 0.5 * 1) = 0.25; then v = 0.5 + 0.25, p = 0.25 - 0.5 (0.25 + 0.5 * 0.75)
+    assert run(1.0, 2, lr=0.5, momentum=0.5, nesterov=True) == -0.0625
+    # v: 1, then 0.5 * 1 + 0.5 * 0.5 = 0.75;  p: 0.5, then 0.125
+    assert run(1.0, 2, lr=0.5, momentum=0.5, dampening=0.5) == 0.125
+
+
+def test_adam_takes_steps_of_lr_at_first():
+    for gradient in (1e-3, 1.0, 1e3):
+        p = Parameter(np.array([5.0]))
+        p.grad = np.array([gradient])
+        Adam([p], lr=0.1).step()
+        np.testing.assert_allclose(p.data, 4.9, rtol=1e-5)
+
+
+def test_torch7_average_is_classical_momentum_at_a_tenth_of_the_rate():
+    """In the long run; its first step is ten times as long, because v starts as g."""
+    ema, classical = Parameter(np.zeros(1)), Parameter(np.zeros(1))
+    first, second = SGD([ema], lr=1.0, momentum=0.9, dampening=0.9), SGD([classical], lr=0.1, momentum=0.9)
+    for _ in range(300):
+        ema.grad, classical.grad = np.ones(1), np.ones(1)
+        before = ema.data.copy(), classical.data.copy()
+        first.step()
+        second.step()
+    np.testing.assert_allclose(ema.data - before[0], classical.data - before[1], rtol=1e-9)
+
+
+@on_devices
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_variant_on_every_device(device, name, dtype):
+    start = np.array([[1.0, -2.0], [3.0, 0.5]], dtype), np.array([0.25], dtype)
+    results = []
+    for where in (None, device):
+        ps = [Parameter(a.copy() if where is None else where.put(a.copy())) for a in start]
+        arrays = [p.data for p in ps]
+        optimiser = VARIANTS[name](ps)
+        quadratic_steps(optimiser, ps, 5)
+        assert all(p.data is a and p.dtype == dtype for p, a in zip(ps, arrays, strict=True))  # in place
+        results.append([p.numpy() for p in ps])
+    for a, b, s in zip(*results, start, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-6)
+        assert (a != s).all()
+
+
+@on_devices
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_saved_state_continues_exactly(device, name):
+    def parameters():
+        return [Parameter(device.put(np.array([1.0, -2.0]))), Parameter(device.put(np.array([[0.5]])))]
+
+    ps = parameters()
+    optimiser = VARIANTS[name](ps)
+    quadratic_steps(optimiser, ps, 3)
+    saved, values = optimiser.state_dict(), [p.numpy().copy() for p in ps]
+    quadratic_steps(optimiser, ps, 4)
+    others = [Parameter(device.put(v)) for v in values]
+    resumed = VARIANTS[name](others)
+    resumed.load_state_dict(saved)
+    quadratic_steps(resumed, others, 4)
+    assert resumed.steps == 7
+    for p, q in zip(ps, others, strict=True):
+        np.testing.assert_array_equal(p.numpy(), q.numpy())
+
+
+def test_clipping_scales_all_gradients_together_and_leaves_them_alone():
+    a, b = Parameter(np.zeros(2)), Parameter(np.zeros(1))
+    a.grad, b.grad = np.array([3.0, 0.0]), np.array([4.0])
+    assert grad_norm([a, b]) == 5
+    SGD([a, b], lr=1.0, clip=1.0).step()
+    np.testing.assert_allclose(a.data, [-0.6, 0], rtol=1e-6)
+    np.testing.assert_allclose(b.data, [-0.8], rtol=1e-6)
+    np.testing.assert_array_equal(a.grad, [3, 0])
+    SGD([a, b], lr=1.0, clip=100.0).step()
+    np.testing.assert_allclose(b.data, [-4.8], rtol=1e-6)
+    assert grad_norm([Parameter(np.ones(1))]) is None
+
+
+def test_clipping_does_not_hide_nan():
+    p = Parameter(np.zeros(2))
+    p.grad = np.array([np.nan, 1.0])
+    SGD([p], lr=1.0, clip=1.0).step()
+    assert np.isnan(p.data).all()
+
+
+def test_a_parameter_without_gradient_is_left_alone():
+    p, q = Parameter(np.ones(1)), Parameter(np.ones(1))
+    q.grad = np.ones(1)
+    optimiser = SGD([p, q], lr=0.5, momentum=0.9, weight_decay=0.1, clip=10.0)
+    optimiser.step()
+    assert p.data.item() == 1
+    assert set(optimiser.state_dict()) == {"steps", "updates", "velocity.1"}
+    SGD([p], lr=0.5, clip=1.0).step()
+    assert p.data.item() == 1
+
+
+@on_devices
+def test_a_small_network_learns(device):
+    """Two classes that no linear map separates, which CReLU does."""
+    x = np.random.default_rng(0).normal(size=(64, 4, 4, 1)).astype(np.float32)
+    labels = (np.abs(x).mean((1, 2, 3)) > np.median(np.abs(x).mean((1, 2, 3)))).astype(int)
+    model = nn.Sequential(nn.Conv2d(1, 4, 1), nn.CReLU(), nn.GlobalAvgPool(), nn.Linear(8, 2)).initialise(0).to(device)
+    optimiser = Adam(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(100):
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(device.put(x), train=True), labels)
+        tape.backward(loss)
+        optimiser.step()
+        optimiser.zero_grad()
+        losses.append(loss.item())
+    assert losses[0] > 0.5
+    assert losses[-1] < 0.25
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SGD([], lr=0.1), "SGD: got no parameters"),
+        (lambda: SGD([Parameter(np.ones(1))], lr=0.1, momentum=1.0), "momentum and dampening must be in"),
+        (lambda: SGD([Parameter(np.ones(1))], lr=0.1, nesterov=True), "nesterov needs a momentum"),
+        (lambda: SGD([Parameter(np.ones(1))], 0.1, momentum=0.9, dampening=0.5, nesterov=True), "no dampening"),
+        (lambda: SGD([Parameter(np.ones(1))], lr=0.1, clip=0.0), "clip must be positive"),
+        (lambda: Adam([Parameter(np.ones(1))], betas=(0.9, 1.0)), "both betas must be in"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_state_that_does_not_fit_is_refused_whole():
+    p = Parameter(np.ones(2))
+    optimiser = Adam([p])
+    quadratic_steps(optimiser, [p], 1)
+    with pytest.raises(ValueError, match="does not fit") as caught:
+        optimiser.load_state_dict(
+            {
+                "updates": np.ones(3),
+                "mean.0": np.ones(3),
+                "velocity.0": np.ones(2),
+                "mean.7": np.ones(2),
+                "square.0": np.ones(2),
+                "x": np.ones(1),
+            }
+        )
+    assert str(caught.value).splitlines()[1:] == [
+        "  missing: steps",
+        "  misshapen: updates is (3,) for 1 parameters",
+        "  misshapen: mean.0 is (3,), the parameter is (2,)",
+        "  unexpected: velocity.0",
+        "  unexpected: mean.7",
+        "  unexpected: x",
+        "  incomplete: parameter 0 has only square",
+    ]
+    assert optimiser.steps == 1
