@@ -6,6 +6,7 @@ Where to start: docs/tour.md.  The operations are in minicnn.ops, layers in mini
 from minicnn import nn, ops, optim
 from minicnn.autodiff import Buffer, Parameter, Tape, Tensor, op
 from minicnn.backend import Device, DeviceError, array_module, device, device_of, to_device, to_host
+from minicnn.checkpoint import load, save
 from minicnn.fast import dispatch  # noqa: F401  (enters the faster versions into the ops)
 from minicnn.random import Stream
 
@@ -21,10 +22,12 @@ __all__ = [
     "array_module",
     "device",
     "device_of",
+    "load",
     "nn",
     "op",
     "ops",
     "optim",
+    "save",
     "to_device",
     "to_host",
 ]

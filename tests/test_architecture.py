@@ -12,12 +12,13 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 
 # Imports point from later lines to earlier ones.  A package may import from itself.
 ORDER = [
-    {"backend", "schedule"},
+    {"backend", "schedule", "checkpoint"},
     {"parallel", "random"},
-    {"autodiff"},
+    {"autodiff", "data"},
     {"gradcheck", "ops"},
     {"fast"},
     {"nn", "optim"},
+    {"models", "training"},
     {"__main__", ""},  # "" is minicnn/__init__.py
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
@@ -71,7 +72,7 @@ def test_packages_are_all_listed():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     found = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for top in ("minicnn", "reference")
+        for top in ("minicnn", "reference", "experiments")
         for path in (ROOT / top).rglob("__init__.py")
     }
     assert set(listed) == found

@@ -1,0 +1,1 @@
+"""Command lines: one for each table, figure or theorem of the paper."""

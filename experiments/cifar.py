@@ -1,0 +1,145 @@
+"""Train one of the paper's CIFAR networks (Tables 1 and 2).
+
+examples:
+  python -m experiments.cifar --act crelu --device gpu            the CReLU network, on a GPU
+  python -m experiments.cifar --act crelu --width half            half the filters, half the parameters
+  python -m experiments.cifar --scale 0.25 --subset 5000          a quarter of each width: minutes on a CPU
+  python -m experiments.cifar --model vgg --act crelu --at 1,3    VGG with CReLU after conv1 and conv3
+  python -m experiments.cifar --recipe paper --protocol folds     ten networks: Average and Vote
+  python -m experiments.cifar --dataset textures --scale 0.1      no download: a data set made by formulas
+  python -m experiments.cifar --act avr --dry-run                 the network and what it will cost, nothing else
+
+A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, result.json.  Ctrl-C saves it, and the
+same command with --resume goes on from there, to the same result as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments import protocols
+from experiments.common import StopSignal, command, duration, get_device, run_main, table
+from experiments.estimate import estimate
+from experiments.options import checked_settings, parser
+from experiments.run import Job, run
+from experiments.settings import Settings, settings
+from minicnn.data.dataset import Dataset
+from minicnn.nn import describe
+from minicnn.training import Interrupted
+from reference.paper import cifar_result, vgg_result
+
+MODULE = "experiments.cifar"
+
+
+def main(arguments: list[str]) -> int:
+    args = parser(MODULE, __doc__).parse_args(arguments)
+    asked = checked_settings(args)
+    device = get_device(args.device)
+    model = asked.build_model()
+    summary = describe(model, (32, 32, 3))
+    print(f"{asked.name} on {device}\n\n{summary}\n")
+    images = (asked.subset or (5_000 if asked.dataset == "textures" else 50_000)) * asked.epochs * _trainings(args)
+    print(estimate(asked, summary, device, images), "\n", flush=True)
+    if args.dry_run:
+        return 0
+    data = load_data(asked, args.data)
+    folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
+    line = command(MODULE, arguments)
+    with StopSignal() as stop:
+        one = partial(run, data=data, device=device, resume=args.resume, command=line, stop=stop)
+        try:
+            result = follow_protocol(args, asked, folder, data, one)
+        except Interrupted:
+            again = [*arguments] if args.resume else [*arguments, "--resume"]
+            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again)}", file=sys.stderr)
+            return 130
+    if result is None:
+        missing = ", ".join(map(str, protocols.missing_folds(folder, args.folds)))
+        print(f"saved in {folder}; folds still missing: {missing}")
+        return 0
+    print(f"\n{report(asked, summary.parameters, result)}\n")
+    print(f"saved in {folder}, {duration(result['seconds'])} of training")
+    return 0
+
+
+def _trainings(args: argparse.Namespace) -> int:
+    return {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
+
+
+def follow_protocol(
+    args: argparse.Namespace, asked: Settings, folder: Path, data: Dataset, one: Any
+) -> dict[str, Any] | None:
+    def run_job(job: Job) -> dict[str, Any]:
+        print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
+        return one(job)
+
+    if args.protocol == "plain":
+        return protocols.plain(asked, folder, data, run_job, args.hold_out or 0)
+    if args.protocol == "single":
+        return protocols.single(asked, folder, data, run_job, hold_out=args.hold_out or 10_000, stop=args.stop)
+    return protocols.folds(asked, folder, data, run_job, count=args.folds, only=args.fold)
+
+
+def load_data(asked: Settings, where: Path | None) -> Dataset:
+    if asked.dataset == "textures":
+        from minicnn.data.textures import textures
+
+        return textures(seed=0)
+    from minicnn.data import cifar
+
+    return cifar.load(asked.dataset, where)
+
+
+def reductions(asked: Settings) -> list[str]:
+    """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
+    full = settings(model=asked.model, act=asked.act, recipe="paper")
+    return [
+        *([f"{asked.dataset} is not CIFAR"] if asked.dataset == "textures" else []),
+        *([f"width x{asked.scale:g}"] if asked.scale != 1 else []),
+        *([f"{asked.subset} images"] if asked.subset else []),
+        *([f"recipe {asked.recipe}"] if asked.recipe != "paper" else []),
+        *([f"{asked.epochs} epochs"] if asked.epochs < full.epochs else []),
+    ]
+
+
+def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
+    """A table of the result with the paper's figure beside it."""
+    row = (
+        vgg_result(asked.at, asked.dataset)
+        if asked.model == "vgg"
+        else cifar_result(asked.act, asked.width, asked.dataset)
+    )
+    if result["protocol"] == "folds":
+        errors = {
+            "average": (f"{result['average']:.2f} ± {result['standard_error']:.2f}", row and row.average),
+            "vote": (f"{result['vote']:.2f}", row and row.vote),
+        }
+    else:
+        errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
+    lines = [
+        [
+            asked.name,
+            f"{parameters:,}",
+            f"{result['train_error']:.2f}",
+            kind,
+            ours,
+            "-" if paper is None else f"{paper:.2f}",
+        ]
+        for kind, (ours, paper) in errors.items()
+    ]
+    head = ["run", "parameters", "train error %", "", "ours %", "paper %"]
+    text = table(head, lines)
+    reduced = reductions(asked)
+    if reduced and row is not None:
+        text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(reduced)})."
+    elif result["protocol"] == "plain" and row is not None:
+        text += '\n\nThe paper\'s figure is its "Single" protocol (--protocol single).'
+    return text
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

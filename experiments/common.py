@@ -1,0 +1,157 @@
+"""What the command lines share: run folders, environment, tables, clear errors."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import platform
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import minicnn
+from minicnn.backend import DeviceError
+from minicnn.checkpoint import CheckpointError, atomic_write_text
+from minicnn.data.dataset import DataError
+from minicnn.training import TrainingError
+
+
+class UsageError(Exception):
+    """What the user asked for makes no sense; the message says why."""
+
+
+def run_main(main: Callable[[list[str]], int], module: str) -> None:
+    """Run a command line: expected errors become one message and an exit code, never a traceback."""
+    arguments = sys.argv[1:]
+    try:
+        code = main(arguments)
+    except DeviceError as error:
+        cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
+        cpu = [a for a in cpu if not a.startswith("--device=")]
+        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'])}")
+    except UsageError as error:
+        code = fail(str(error), code=2)
+    except (DataError, CheckpointError, TrainingError, OSError) as error:
+        code = fail(str(error))
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+def fail(message: str, code: int = 1) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def command(module: str, arguments: Sequence[str]) -> str:
+    """A command line to copy."""
+    return shlex.join(["python", "-m", module, *arguments])
+
+
+def get_device(name: str) -> minicnn.Device:
+    """The device that --device names."""
+    try:
+        return minicnn.device(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+class StopSignal:
+    """Ctrl-C (or a polite kill) asks to stop after the current step; a second one stops at once.
+
+    with StopSignal() as stop:   ... stop() says whether it was asked for
+    """
+
+    def __enter__(self) -> Callable[[], bool]:
+        self.asked = False
+        self._before = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(ValueError):  # not in the main thread
+                self._before[number] = signal.signal(number, self._ask)
+        return lambda: self.asked
+
+    def _ask(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (again to stop at once) ...", file=sys.stderr)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Only one process at a time may train in a folder."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another process is training in {folder}; wait for it, or choose another --out") from None
+        yield
+
+
+def environment(device: minicnn.Device) -> dict[str, Any]:
+    """What a run was computed with, for its config.json."""
+    return {
+        "minicnn": minicnn.__version__,
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "device": str(device),
+        "fast": os.environ.get("MINICNN_FAST", "1"),
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    atomic_write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise UsageError(f"{path} is damaged ({error}); remove the folder or choose another --out") from None
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows that share their columns; an empty cell for None."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    atomic_write_text(path, text.getvalue())
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of text, the first to the left, the others to the right."""
+    widths = [max(len(str(line[i])) for line in (head, *rows)) for i in range(len(head))]
+    lines = [head, ["-" * w for w in widths], *rows]
+    return "\n".join(
+        "  ".join(
+            str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
+        )
+        for line in lines
+    )
+
+
+def duration(seconds: float) -> str:
+    """ "1 h 02 min", "3 min 20 s" or "45 s"."""
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{seconds // 60} min {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"

@@ -1,0 +1,51 @@
+"""What a run will cost, before it starts."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from experiments.common import duration
+from experiments.settings import Settings
+from minicnn import ops
+from minicnn.autodiff import Tape
+from minicnn.backend import Device
+from minicnn.nn import Summary
+from minicnn.random import Stream
+
+TRIAL = 8  # images in the step that is timed
+
+
+def estimate(settings: Settings, summary: Summary, device: Device, images: int) -> str:
+    """Memory and time for training on so many images (epochs included), as two lines."""
+    seconds = images * seconds_per_image(settings, device)
+    flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
+    return (
+        f"memory  about {memory(settings, summary) / 2**20:,.0f} MiB for batches of {settings.batch}, beside the data\n"
+        f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from one trial step"
+    )
+
+
+def memory(settings: Settings, summary: Summary) -> int:
+    """Bytes: the outputs of all layers, which backward needs, and four copies of the parameters.
+
+    Parameters, gradients, velocities and one temporary copy; temporary arrays of one layer are not counted.
+    """
+    outputs = settings.batch * sum(math.prod(row.output) for row in summary.rows)
+    return 4 * (outputs + 4 * summary.parameters)
+
+
+def seconds_per_image(settings: Settings, device: Device) -> float:
+    """Time of one training step of a throw-away network, after one to warm up."""
+    model = settings.build_model().to(device)
+    x = device.put(np.zeros((TRIAL, 32, 32, 3), np.float32))
+    labels = np.zeros(TRIAL, np.int64)
+    for _ in range(2):
+        start = time.perf_counter()
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), labels)
+        tape.backward(loss)
+        device.synchronize()
+    return (time.perf_counter() - start) / TRIAL

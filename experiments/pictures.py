@@ -1,0 +1,100 @@
+"""Learning curves and sheets of images as PNG files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minicnn.data.dataset import Dataset
+
+
+def new_figure(path: Path, width: float, height: float) -> Any:
+    """A matplotlib figure, or None (and a word about it) where matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure  # no pyplot: no window system, no global state
+    except ImportError:
+        print(f"no {path.name}: matplotlib is not installed (pip install 'minicnn[figures]')", file=sys.stderr)
+        return None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any], *, title: str) -> None:
+    """Loss and error of one training by epoch, the final test error as a line."""
+    figure = new_figure(path, 9, 3.8)
+    if figure is None:
+        return
+    epochs = [row["epoch"] for row in history]
+    for axes, name in zip(figure.subplots(1, 2), ("loss", "error"), strict=True):
+        axes.plot(epochs, [row[f"train_{name}"] for row in history], "o-", ms=3, label="training, as it went")
+        if history[0][f"hold_out_{name}"] is not None:
+            axes.plot(epochs, [row[f"hold_out_{name}"] for row in history], "s-", ms=3, label="held out")
+        test = result[f"test_{name}"]
+        axes.axhline(test, color="black", ls="--", lw=1, label=f"test, after epoch {result['epoch']}: {test:.3g}")
+        _finish(axes, name)
+    figure.suptitle(title, fontsize=10)
+    figure.savefig(path, dpi=120)
+
+
+def draw_comparison(path: Path, runs: dict[str, Path]) -> None:
+    """Training loss and error of several finished runs by epoch; their test errors at the end."""
+    figure = new_figure(path, 9, 3.8)
+    if figure is None:
+        return
+    import json
+
+    for axes, name in zip(figure.subplots(1, 2), ("loss", "error"), strict=True):
+        for i, (label, folder) in enumerate(runs.items()):
+            with open(folder / "metrics.csv", newline="") as file:
+                rows = list(csv.DictReader(file))
+            epochs = [int(row["epoch"]) for row in rows]
+            test = json.loads((folder / "result.json").read_text())[f"test_{name}"]
+            values = [float(row[f"train_{name}"]) for row in rows]
+            axes.plot(epochs, values, "o-", ms=3, color=f"C{i}", label=f"{label}: training")
+            axes.plot(epochs[-1], test, "*", ms=11, color=f"C{i}", label=f"{label}: test {test:.3g}")
+        _finish(axes, name)
+    figure.savefig(path, dpi=120)
+
+
+def _finish(axes: Any, name: str) -> None:
+    axes.set(xlabel="epoch", ylabel="mean cross-entropy" if name == "loss" else "error, %", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+
+
+def draw_predictions(path: Path, data: Dataset, p: np.ndarray, *, title: str, count: int = 24) -> None:
+    """The first test images with the class that the network gives them, and the right one where it errs."""
+    figure = new_figure(path, 10, 6.2)
+    if figure is None:
+        return
+    for i, axes in enumerate(figure.subplots(3, count // 3).ravel()):
+        axes.imshow(data.test_images[i])
+        axes.set_axis_off()
+        guess, truth = int(p[i].argmax()), int(data.test_labels[i])
+        text = f"{data.classes[guess]}\n{100 * p[i, guess]:.0f} %"
+        axes.set_title(
+            text if guess == truth else f"{text}, no:\n{data.classes[truth]}",
+            fontsize=8,
+            color="black" if guess == truth else "firebrick",
+        )
+    figure.suptitle(title, fontsize=10)
+    figure.savefig(path, dpi=120)
+
+
+def draw_samples(path: Path, data: Dataset, *, rows: int = 6) -> None:
+    """Training images, a column a class."""
+    classes = len(data.classes)
+    figure = new_figure(path, 1.05 * classes, 1.05 * rows + 0.4)
+    if figure is None:
+        return
+    grid = figure.subplots(rows, classes)
+    for c in range(classes):
+        for row, i in enumerate(np.flatnonzero(data.train_labels == c)[:rows]):
+            grid[row, c].imshow(data.train_images[i])
+            grid[row, c].set_axis_off()
+        grid[0, c].set_title(data.classes[c].replace(" ", "\n"), fontsize=8)
+    figure.savefig(path, dpi=100)

@@ -1,0 +1,103 @@
+"""The paper's ways to report an error: plain, single, folds.
+
+plain    train on the whole training set, test.
+single   hold out 10,000 images and find the epoch with the lowest error on them; then train from scratch on all, and
+         stop either after as many epochs ("epochs", what the code of the cited paper does), or when the loss on those
+         10,000, now among the training images, is down to the training loss of the first network at its best epoch
+         ("loss", what the cited paper says).  The second may never happen: the schedule ends it.
+folds    K folds: network i trains on the others and chooses its epoch by the error on fold i.  "Average" is the mean
+         test error with its standard error, "Vote" the error of the averaged softmax outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.common import UsageError, read_json, write_json
+from experiments.run import Job
+from experiments.settings import Settings
+from minicnn.data.dataset import Dataset
+from minicnn.random import Stream
+from minicnn.training import judge
+
+Runner = Callable[[Job], dict[str, Any]]
+
+
+def indices(settings: Settings, data: Dataset) -> np.ndarray:
+    """The training images that a run uses: all, or a random subset that depends on the seed."""
+    n = len(data.train_labels)
+    if settings.subset is None:
+        return np.arange(n)
+    if not 1 <= settings.subset <= n:
+        raise UsageError(f"--subset must be in 1 .. {n}, got {settings.subset}")
+    return np.sort(Stream(settings.seed).child("subset").generator().permutation(n)[: settings.subset])
+
+
+def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out: int = 0) -> dict[str, Any]:
+    """Train, then test; with `hold_out`, on so many images less, which choose the epoch."""
+    chosen = indices(settings, data)
+    train, held = split(chosen, hold_out, settings.seed)
+    return {"protocol": "plain", **run(Job(settings, folder, train, held))}
+
+
+def single(settings: Settings, folder: Path, data: Dataset, run: Runner, *, hold_out: int, stop: str) -> dict[str, Any]:
+    chosen = indices(settings, data)
+    train, held = split(chosen, hold_out, settings.seed)
+    search = run(Job(settings, folder / "search", train, held))
+    if stop == "epochs":
+        job = Job(settings, folder / "final", chosen, stop_epoch=search["epoch"])
+    else:
+        job = Job(settings, folder / "final", chosen, watched=held, stop_loss=search["epoch_loss"])
+    final = run(job)
+    result = {"protocol": "single", "stop": stop, "search": search, **final}
+    write_json(folder / "result.json", result)
+    return result
+
+
+def folds(
+    settings: Settings, folder: Path, data: Dataset, run: Runner, *, count: int, only: int | None
+) -> dict[str, Any] | None:
+    """Train the folds that are missing (or only one), then collect; None while some are missing."""
+    chosen = indices(settings, data)
+    parts = np.array_split(Stream(settings.seed).child("folds").generator().permutation(chosen), count)
+    for i in range(1, count + 1) if only is None else [only]:
+        train = np.sort(np.concatenate([part for j, part in enumerate(parts, start=1) if j != i]))
+        run(Job(settings, folder / f"fold{i}", train, np.sort(parts[i - 1])))
+    return collect_folds(folder, data, count)
+
+
+def collect_folds(folder: Path, data: Dataset, count: int) -> dict[str, Any] | None:
+    """Average and Vote from the folders of all folds, which may come from other machines."""
+    folders = [folder / f"fold{i}" for i in range(1, count + 1)]
+    if not all((f / "result.json").exists() for f in folders):
+        return None
+    results = [read_json(f / "result.json") for f in folders]
+    vote = np.mean([np.load(f / "test_probabilities.npy") for f in folders], axis=0)
+    errors = np.array([r["test_error"] for r in results])
+    result = {
+        "protocol": "folds",
+        "folds": results,
+        "train_error": float(np.mean([r["train_error"] for r in results])),
+        "average": float(errors.mean()),
+        "standard_error": float(errors.std(ddof=1) / np.sqrt(count)),
+        "vote": judge(vote, data.test_labels).error,
+        "seconds": sum(r["seconds"] for r in results),
+    }
+    write_json(folder / "result.json", result)
+    return result
+
+
+def missing_folds(folder: Path, count: int) -> list[int]:
+    return [i for i in range(1, count + 1) if not (folder / f"fold{i}" / "result.json").exists()]
+
+
+def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(to train on, held out), at random."""
+    if not 0 <= hold_out < len(chosen):
+        raise UsageError(f"cannot hold out {hold_out} of {len(chosen)} training images")
+    order = Stream(seed).child("hold-out").generator().permutation(chosen)
+    return np.sort(order[hold_out:]), np.sort(order[:hold_out])

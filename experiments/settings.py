@@ -1,0 +1,187 @@
+"""What a CIFAR run consists of: the network, the recipe, the data, in one frozen record that JSON can hold.
+
+Recipes:
+
+paper   what the citations say (the paper itself gives no learning rate, batch size or number of epochs for CIFAR).
+        convpool: Springenberg et al. 2014; SGD, momentum 0.9, weight decay 0.001, 350 epochs, the rate divided by 10
+        after 200, 250 and 300; they tried 0.25, 0.1, 0.05 and 0.01, of which we take the last; dropout 0.2, 0.5, 0.5;
+        flips.
+        vgg: Zagoruyko's cifar.torch; 300 epochs, rate halved every 25, weight decay 5e-4.  Its "learning rate 1" is
+        Torch's averaged momentum, 0.1 in the usual form.  Flips and shifts (how far is not said; here 4 pixels).
+short   for CPUs: ten epochs of one cycle.  Tuned on the ReLU baseline alone, on 10,000 held-out training images, then
+        frozen for all networks (docs/recipes.md).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from minicnn.data.augment import Augmentation
+from minicnn.models import convpool, vgg
+from minicnn.nn import Sequential, init
+from minicnn.optim import SGD
+from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay
+
+MODELS = ("convpool", "convpool-c", "vgg")
+DATASETS = {"cifar10": 10, "cifar100": 100, "textures": 10}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that determines the result of one training, beside the device and the images held out."""
+
+    dataset: str
+    subset: int | None  # train on so many images only
+    model: str
+    act: str
+    width: str
+    at: tuple[int, ...]
+    scale: float
+    logits_act: bool
+    bn_before_act: bool
+    dropout: tuple[float, float, float]  # convpool only
+    recipe: str
+    epochs: int
+    batch: int
+    lr: float
+    weight_decay: float
+    clip: float | None
+    flip: bool
+    shift: int
+    seed: int
+
+    @property
+    def classes(self) -> int:
+        return DATASETS[self.dataset]
+
+    @property
+    def name(self) -> str:
+        """A readable name for the run's folder."""
+        what = self.model if self.model == "vgg" else f"{self.model}-{self.width}"
+        where = "-at" + "".join(f"-{n}" for n in self.at) if self.model == "vgg" and self.at else ""
+        scale = f"-x{self.scale:g}" if self.scale != 1 else ""
+        return f"{self.dataset}-{what}-{self.act}{where}{scale}-{self.recipe}{self.epochs}-seed{self.seed}"
+
+    def as_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))  # tuples become lists, as they do in a file
+
+    def augmentation(self) -> Augmentation:
+        return Augmentation(flip=self.flip, shift=self.shift)
+
+    def build_model(self) -> Sequential:
+        if self.model == "vgg":
+            return vgg(
+                self.act if self.at else "relu",
+                self.at,
+                classes=self.classes,
+                scale=self.scale,
+                bn_before_act=self.bn_before_act,
+                bn_scheme=init.unit_uniform if self.recipe == "paper" else init.ones,
+                seed=self.seed,
+            )
+        return convpool(
+            self.act,
+            self.width,
+            arch="convpool-c" if self.model == "convpool-c" else "table",
+            classes=self.classes,
+            scale=self.scale,
+            dropout=self.dropout,
+            logits_act=self.logits_act,
+            seed=self.seed,
+        )
+
+    def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> SGD:
+        return SGD(
+            model.parameters(),
+            self.schedule(steps_per_epoch),
+            momentum=0.9,
+            nesterov=self.recipe == "short",
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+        )
+
+    def schedule(self, steps_per_epoch: int) -> Schedule:
+        """The learning rate by steps.  The milestones of `paper` move with the number of epochs."""
+        total = self.epochs * steps_per_epoch
+        if self.recipe == "short":
+            return OneCycle(self.lr, total, warmup=0.25)
+        if self.model == "vgg":
+            return StepDecay(self.lr, every=25 * steps_per_epoch, factor=0.5)
+        milestones = tuple(max(i, round(total * share / 350)) for i, share in enumerate((200, 250, 300), start=1))
+        return Piecewise(milestones, tuple(self.lr * 0.1**i for i in range(4)))
+
+
+# recipe: (model is vgg) -> defaults of Settings
+RECIPES: dict[str, dict[bool, dict[str, Any]]] = {
+    "paper": {
+        False: {
+            "epochs": 350,
+            "lr": 0.01,
+            "weight_decay": 1e-3,
+            "clip": None,
+            "shift": 0,
+            "dropout": (0.2, 0.5, 0.5),
+        },
+        True: {
+            "epochs": 300,
+            "lr": 0.1,
+            "weight_decay": 5e-4,
+            "clip": None,
+            "shift": 4,
+            "dropout": (0.0, 0.0, 0.0),
+        },
+    },
+    "short": {
+        False: {
+            "epochs": 10,
+            "lr": 0.02,
+            "weight_decay": 1e-3,
+            "clip": 2.0,
+            "shift": 0,
+            "dropout": (0.0, 0.1, 0.1),
+        },
+        True: {
+            "epochs": 10,
+            "lr": 0.1,
+            "weight_decay": 5e-4,
+            "clip": 2.0,
+            "shift": 4,
+            "dropout": (0.0, 0.0, 0.0),
+        },
+    },
+}
+
+
+def settings(**given: Any) -> Settings:
+    """Settings with what is given (None means not given), the rest from the recipe."""
+    given = {name: value for name, value in given.items() if value is not None}
+    values: dict[str, Any] = {
+        "dataset": "cifar10",
+        "subset": None,
+        "model": "convpool",
+        "act": "relu",
+        "width": "base",
+        "at": (),
+        "scale": 1.0,
+        "logits_act": False,
+        "bn_before_act": False,
+        "recipe": "short",
+        "batch": 128,
+        "flip": True,
+        "seed": 0,
+    } | given
+    values = RECIPES[values["recipe"]][values["model"] == "vgg"] | values
+    if values["model"] == "vgg" and values["act"] != "relu" and "at" not in given:
+        values["at"] = (1, 3, 5)
+    return Settings(**values)
+
+
+def from_json(stored: dict[str, Any]) -> Settings:
+    """The settings that `as_json` wrote."""
+    known = {field.name for field in fields(Settings)}
+    if set(stored) != known:
+        raise ValueError(f"the stored settings are of another version: {sorted(set(stored) ^ known)} differ")
+    values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in stored.items()}
+    return Settings(**values)

@@ -1,0 +1,159 @@
+"""Saving and loading arrays: files that are whole or not there.
+
+A checkpoint is an .npz file of named arrays, with metadata as JSON and a SHA-256 over all of it.  It is written to a
+temporary file, flushed to the disk and renamed, so that no crash leaves half a file; the one before it is kept beside
+it as "<name>.previous.npz".  Nothing is ever unpickled.
+
+    save("run/checkpoint.npz", model.state_dict(), {"epoch": 3})
+    arrays, metadata = load("run/checkpoint.npz")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+METADATA, CHECKSUM = "__metadata__", "__sha256__"
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint cannot be written or read; the message says which and what to do."""
+
+
+def save(
+    path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
+) -> None:
+    """Write arrays and JSON metadata; the file at `path`, if there is one, becomes the previous one."""
+    path = Path(path)
+    content = dict(arrays) | {METADATA: np.frombuffer(json.dumps(dict(metadata or {})).encode(), np.uint8)}
+    for name in (METADATA, CHECKSUM):
+        if name in arrays:
+            raise ValueError(f"save: {name} is a reserved name")
+    content[CHECKSUM] = np.frombuffer(_digest(content), np.uint8)
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w") as archive:  # as np.savez writes it, but never a pickle and any name
+            for name, array in content.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+    try:
+        atomic_write(path, write, keep_previous=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write the checkpoint {path}: {error.strerror or error}; "
+            "free some space or choose another folder.  The file that was there is untouched"
+        ) from error
+
+
+def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the metadata of a checkpoint, verified."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            content = {name: file[name] for name in file.files}
+        checksum = content.pop(CHECKSUM).tobytes()
+        intact = checksum == _digest(content)
+        metadata = json.loads(content.pop(METADATA).tobytes()) if intact else {}
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no checkpoint {path}") from None
+    except Exception as error:  # a damaged zip file can make NumPy raise almost anything
+        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}")) from error
+    if not intact:
+        raise CheckpointError(_damaged(path, "its checksum is wrong"))
+    return content, metadata
+
+
+def load_newest(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """`load(path)`, or the previous checkpoint beside it where that one is damaged or missing."""
+    try:
+        return load(path)
+    except CheckpointError as error:
+        try:
+            return load(previous(path))
+        except CheckpointError:
+            raise error from None
+
+
+def previous(path: str | os.PathLike[str]) -> Path:
+    """Where the checkpoint before the one at `path` is kept."""
+    return Path(path).with_suffix(".previous.npz")
+
+
+def atomic_write(
+    path: str | os.PathLike[str], write: Callable[[BinaryIO], object], *, keep_previous: bool = False
+) -> None:
+    """Call write(file) on a temporary file, flush it to the disk, and only then give it its name."""
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp gives 0o600
+        if keep_previous and path.exists():
+            _keep(path)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _flush_folder(path.parent)
+
+
+def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
+    atomic_write(path, lambda file: file.write(text.encode()))
+
+
+def _keep(path: Path) -> None:
+    """Make `path` the previous one, by a second name for the same file: at no moment is there none."""
+    link = path.with_name(f".{path.name}.{os.getpid()}.link")
+    try:
+        os.link(path, link)
+        os.replace(link, previous(path))
+    except OSError:  # a file system without hard links
+        with contextlib.suppress(OSError):
+            os.unlink(link)
+        os.replace(path, previous(path))
+
+
+def _flush_folder(folder: Path) -> None:
+    """The rename itself reaches the disk when the folder does; not every system can do this."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _digest(content: Mapping[str, np.ndarray]) -> bytes:
+    sha = hashlib.sha256()
+    for name in sorted(content):
+        array = np.ascontiguousarray(content[name])
+        sha.update(json.dumps([name, array.dtype.str, list(array.shape)]).encode())
+        sha.update(array.tobytes())
+    return sha.digest()
+
+
+def _damaged(path: Path, why: str) -> str:
+    return (
+        f"the checkpoint {path} is damaged or not a checkpoint ({why}); "
+        f"remove it to start anew, or put {previous(path).name} in its place if that exists"
+    )

@@ -1,0 +1,76 @@
+"""From bytes to what a network sees: normalisation, flips, shifts.
+
+The paper subtracts the mean of each channel and divides by its standard deviation, both taken over the training set;
+it flips images left to right at random, and for VGG also shifts them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minicnn.random import Stream
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """(x / 255 - mean) / std for each channel of uint8 images: (N, H, W, C) -> float32."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @staticmethod
+    def of(images: np.ndarray) -> Normaliser:
+        """The moments of a training set (N, H, W, C), exactly: they are sums of integers."""
+        levels = np.arange(256, dtype=np.float64) / 255
+        mean, std = [], []
+        for c in range(images.shape[3]):
+            share = np.bincount(images[..., c].reshape(-1), minlength=256) / images[..., c].size
+            mean.append(float(share @ levels))
+            std.append(float(np.sqrt(share @ (levels - mean[-1]) ** 2)))
+        if not all(s > 0 for s in std):
+            raise ValueError(
+                "Normaliser: a channel of the training set is constant; it cannot be divided by its deviation"
+            )
+        return Normaliser(tuple(mean), tuple(std))
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        scale = np.array([1 / (255 * s) for s in self.std], np.float32)
+        offset = np.array([-m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)
+        x = images.astype(np.float32)
+        x *= scale
+        x += offset
+        return x
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What is done to training images.
+
+    flip    mirror each image left to right with probability 1/2
+    shift   move each image by up to so many pixels in both directions; zeros (the mean) move in
+    """
+
+    flip: bool = True
+    shift: int = 0
+
+    def draw(self, n: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+        """The choices for n images: flips (n,) bool, shifts (n, 2) rows and columns."""
+        rng = stream.generator()
+        flips = rng.integers(0, 2, n).astype(bool) & self.flip
+        return flips, rng.integers(-self.shift, self.shift + 1, (n, 2))
+
+
+def apply(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Flip and shift a batch x (n, H, W, C), each image in its own way."""
+    x = np.where(flips[:, None, None, None], x[:, :, ::-1], x)
+    if not shifts.any():
+        return x
+    room = int(np.abs(shifts).max())
+    n, h, w, c = x.shape
+    padded = np.zeros((n, h + 2 * room, w + 2 * room, c), x.dtype)
+    padded[:, room : room + h, room : room + w] = x
+    for i, (down, right) in enumerate(shifts):
+        x[i] = padded[i, room - down : room - down + h, room - right : room - right + w]
+    return x

@@ -1,0 +1,100 @@
+"""Batches of a training set, made ready while the network computes.
+
+Everything random about an epoch (the order, the flips, the shifts) is drawn at its start from streams named by the seed
+and the epoch.  Batch k of epoch e is therefore the same wherever one begins: a resumed run starts in the middle.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minicnn.data.augment import Augmentation, Normaliser, apply
+from minicnn.random import Stream
+
+AHEAD = 3  # batches made ready in advance
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The training set in batches, shuffled and augmented anew in every epoch.
+
+    images (N, H, W, C) uint8, labels (N,); the last batch of an epoch is smaller unless N is a multiple of `batch`.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    batch: int
+    normalise: Normaliser
+    augmentation: Augmentation
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self.images) != len(self.labels) or not len(self.images):
+            raise ValueError(f"Batches: got {len(self.images)} images and {len(self.labels)} labels")
+        if self.batch < 1:
+            raise ValueError(f"Batches: the batch size must be at least 1, got {self.batch}")
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return -(-len(self.images) // self.batch)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(x float32, labels) of the batches start, start + 1, ... of an epoch, made in another thread."""
+        return ahead(self._make(epoch, start), AHEAD)
+
+    def _make(self, epoch: int, start: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        n = len(self.images)
+        stream = Stream(self.seed).at(epoch)
+        order = stream.child("shuffle").generator().permutation(n)
+        flips, shifts = self.augmentation.draw(n, stream.child("augment"))
+        for k in range(start, len(self)):
+            at = slice(k * self.batch, (k + 1) * self.batch)
+            chosen = order[at]
+            yield apply(self.normalise(self.images[chosen]), flips[at], shifts[at]), self.labels[chosen]
+
+
+def ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
+    """The same items, computed in another thread up to `count` in advance.
+
+    An error there is raised here.  When the consumer stops early, so does the thread.
+    """
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=count)
+    stopped = threading.Event()
+
+    def offer(kind: str, value: Any) -> bool:
+        while not stopped.is_set():
+            try:
+                ready.put((kind, value), timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def produce() -> None:
+        try:
+            for item in items:
+                if not offer("item", item):
+                    return
+            offer("end", None)
+        except BaseException as error:
+            offer("error", error)
+
+    thread = threading.Thread(target=produce, name="batches ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = ready.get()
+            if kind == "error":
+                raise value
+            if kind == "end":
+                return
+            yield value
+    finally:
+        stopped.set()
+        thread.join()

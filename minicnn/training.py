@@ -1,0 +1,187 @@
+"""Training: the loop over steps and epochs, evaluation, and what can go wrong.
+
+A Trainer can be stopped after any step, saved, and continued in another process with the same result to the last bit:
+its position is (epoch, step), and everything random follows from the seed and the position.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from minicnn import ops
+from minicnn.autodiff import Tape
+from minicnn.backend import Array, Device, to_host
+from minicnn.data.augment import Normaliser
+from minicnn.data.loader import Batches
+from minicnn.nn import Module
+from minicnn.optim import Optimiser
+from minicnn.random import Stream
+
+FETCH_EVERY = 20  # steps between looks at the losses: each look makes the program wait for a GPU
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says where, why, and what to try."""
+
+
+class Interrupted(Exception):  # noqa: N818  (not an error)
+    """Training was asked to stop and did so after a whole step: its state can be saved."""
+
+
+@dataclass
+class Totals:
+    """Sums over the part of an epoch that is done."""
+
+    loss: float = 0.0
+    wrong: int = 0
+    images: int = 0
+    lowest: float = math.inf  # loss of a step
+    highest: float = -math.inf
+
+    def add(self, loss: float, wrong: int, images: int) -> None:
+        self.loss += loss * images
+        self.wrong += wrong
+        self.images += images
+        self.lowest, self.highest = min(self.lowest, loss), max(self.highest, loss)
+
+    @property
+    def mean_loss(self) -> float:
+        return self.loss / max(1, self.images)
+
+    @property
+    def error(self) -> float:
+        """Percent."""
+        return 100 * self.wrong / max(1, self.images)
+
+
+class Trainer:
+    """Trains a model on batches; `epoch` and `step` say what comes next."""
+
+    def __init__(self, model: Module, optimiser: Optimiser, batches: Batches, *, device: Device, seed: int):
+        self.model, self.optimiser, self.batches, self.device = model, optimiser, batches, device
+        self.dropout = Stream(seed).child("dropout")
+        self.epoch, self.step, self.totals = 0, 0, Totals()
+
+    def finish_epoch(
+        self,
+        on_step: Callable[[Trainer], object] = lambda trainer: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Totals:
+        """Train from the current position to the end of the epoch; give the totals of the whole epoch.
+
+        on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() after every step,
+        and if it says so, Interrupted is raised.
+        """
+        pending: list[tuple[Array, Array, int]] = []
+        for x, labels in self.batches.epoch(self.epoch, self.step):
+            pending.append((*self._train(x, labels), len(labels)))
+            self.step += 1
+            stopping = stop()
+            if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
+                self._fetch(pending)
+                on_step(self)
+            if stopping:
+                raise Interrupted
+        totals, self.totals = self.totals, Totals()
+        self.epoch, self.step = self.epoch + 1, 0
+        return totals
+
+    def _train(self, x: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
+        """One step: the loss and the number of wrong answers, both still on the device."""
+        there = self.device.put(x)
+        with Tape() as tape:
+            logits = self.model(there, train=True, stream=self.dropout.at(self.optimiser.steps))
+            loss = ops.softmax_cross_entropy(logits, labels)
+        wrong = (logits.data.argmax(axis=1) != self.device.put(labels)).sum()
+        tape.backward(loss)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return loss.data, wrong
+
+    def _fetch(self, pending: list[tuple[Array, Array, int]]) -> None:
+        first = self.step - len(pending)
+        for i, (loss, wrong, images) in enumerate(pending):
+            value = float(loss)
+            if not math.isfinite(value):
+                raise TrainingError(
+                    f"the loss became {value} in epoch {self.epoch + 1}, step {first + i + 1} of {len(self.batches)}; "
+                    "the weights are lost from there on.  Try a lower learning rate or gradient clipping"
+                )
+            self.totals.add(value, int(wrong), images)
+        pending.clear()
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and metadata from which `restore` continues."""
+        arrays = {f"model/{name}": value for name, value in self.model.state_dict().items()}
+        arrays |= {f"optimiser/{name}": value for name, value in self.optimiser.state_dict().items()}
+        return arrays, {"epoch": self.epoch, "step": self.step, "totals": asdict(self.totals)}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
+        self.model.load_state_dict(_below("model/", arrays))
+        self.optimiser.load_state_dict(_below("optimiser/", arrays))
+        self.epoch, self.step, self.totals = metadata["epoch"], metadata["step"], Totals(**metadata["totals"])
+
+
+def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def check_alive(totals: Totals, classes: int) -> None:
+    """Raise if the network has stopped answering: every step of an epoch had the loss ln(classes) of a blind guess.
+
+    That happens when all logits are 0 whatever the input, for example behind a ReLU with only negative inputs: no
+    gradient passes, so nothing will ever change.
+    """
+    if abs(totals.mean_loss - math.log(classes)) < 1e-4 and totals.highest - totals.lowest < 1e-5:
+        raise TrainingError(
+            f"the loss is stuck at ln({classes}) = {math.log(classes):.4f}: the network gives the same logits for "
+            "every image, and no gradient reaches its weights (dead ReLUs).  Try a lower learning rate, another seed, "
+            "or no ReLU on the logits"
+        )
+
+
+def probabilities(
+    model: Module, images: np.ndarray, normalise: Normaliser, *, device: Device, batch: int = 250
+) -> Iterator[np.ndarray]:
+    """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes)."""
+    for start in range(0, len(images), batch):
+        x = device.put(normalise(images[start : start + batch]))
+        yield to_host(ops.softmax(model(x)).data)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs."""
+
+    loss: float
+    error: float
+    probabilities: np.ndarray  # (N, classes)
+
+
+def evaluate(
+    model: Module,
+    images: np.ndarray,
+    labels: np.ndarray,
+    normalise: Normaliser,
+    *,
+    device: Device,
+    on_batch: Callable[[int], object] = lambda images: None,
+) -> Evaluation:
+    """Loss and error of a model; on_batch(number of images) is called as they are done."""
+    parts = []
+    for part in probabilities(model, images, normalise, device=device):
+        parts.append(part)
+        on_batch(len(part))
+    return judge(np.concatenate(parts), labels)
+
+
+def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
+    """The loss and the error of softmax outputs p (N, classes)."""
+    picked = p[np.arange(len(labels)), labels].astype(np.float64)
+    loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
+    return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)

@@ -1,0 +1,57 @@
+"""Normalisation, flips and shifts, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from minicnn.data.augment import Augmentation, Normaliser, apply
+from minicnn.random import Stream
+
+RNG = np.random.default_rng(0)
+
+
+def test_the_training_set_has_mean_0_and_deviation_1():
+    images = RNG.integers(0, 256, (50, 8, 8, 3), dtype=np.uint8)
+    x = Normaliser.of(images)(images)
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x.mean((0, 1, 2)), 0, atol=1e-5)
+    np.testing.assert_allclose(x.std((0, 1, 2)), 1, atol=1e-5)
+
+
+def test_moments_by_hand():
+    """Half black, half white: mean 1/2, deviation 1/2."""
+    images = np.array([0, 255], np.uint8).reshape(2, 1, 1, 1)
+    normalise = Normaliser.of(images)
+    assert normalise == Normaliser((0.5,), (0.5,))
+    np.testing.assert_allclose(normalise(images).ravel(), [-1, 1])
+
+
+def test_a_constant_channel_is_refused():
+    with pytest.raises(ValueError, match="a channel of the training set is constant"):
+        Normaliser.of(np.zeros((3, 2, 2, 1), np.uint8))
+
+
+def test_flip_and_shift_by_hand():
+    x = np.arange(1.0, 10).reshape(1, 3, 3, 1)
+    none, two = np.zeros((1, 2), int), np.array([[1, -1]])
+    np.testing.assert_array_equal(apply(x, np.array([False]), none)[0, :, :, 0], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    np.testing.assert_array_equal(apply(x, np.array([True]), none)[0, :, :, 0], [[3, 2, 1], [6, 5, 4], [9, 8, 7]])
+    # one down, one to the left: zeros move in at the top and at the right
+    np.testing.assert_array_equal(apply(x, np.array([False]), two)[0, :, :, 0], [[0, 0, 0], [2, 3, 0], [5, 6, 0]])
+    np.testing.assert_array_equal(apply(x, np.array([True]), two)[0, :, :, 0], [[0, 0, 0], [2, 1, 0], [5, 4, 0]])
+    assert x[0, 0, 0, 0] == 1  # the argument is left alone
+
+
+def test_each_image_goes_its_own_way():
+    x = np.stack([np.eye(3), np.eye(3)])[..., None]
+    y = apply(x, np.array([True, False]), np.array([[0, 0], [2, 0]]))
+    np.testing.assert_array_equal(y[0, :, :, 0], np.eye(3)[:, ::-1])
+    np.testing.assert_array_equal(y[1, :, :, 0], [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
+
+
+def test_draws():
+    flips, shifts = Augmentation(flip=True, shift=4).draw(10_000, Stream(0))
+    assert 0.47 < flips.mean() < 0.53
+    assert set(shifts.ravel()) == set(range(-4, 5))
+    flips, shifts = Augmentation(flip=False).draw(100, Stream(0))
+    assert not flips.any()
+    assert not shifts.any()

@@ -1,0 +1,83 @@
+"""Batches: every image once an epoch, the same wherever one begins; a thread that ends when it should."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from minicnn.data.augment import Augmentation, Normaliser
+from minicnn.data.loader import AHEAD, Batches, ahead
+
+IMAGES = np.arange(10, dtype=np.uint8).repeat(4).reshape(10, 2, 2, 1)
+IDENTITY = Normaliser((0.0,), (1 / 255,))
+
+
+def batches(batch=3, seed=0, **augmentation):
+    return Batches(IMAGES, np.arange(10), batch, IDENTITY, Augmentation(**augmentation), seed)
+
+
+def test_every_image_once_with_its_label():
+    parts = list(batches().epoch(0))
+    assert [len(labels) for _, labels in parts] == [3, 3, 3, 1]
+    assert len(batches()) == 4
+    x, labels = (np.concatenate(p) for p in zip(*parts, strict=True))
+    np.testing.assert_allclose(x[:, 0, 0, 0], labels, rtol=1e-6)
+    assert sorted(labels) == list(range(10))
+    assert list(labels) != list(range(10))
+
+
+def test_epochs_and_seeds_differ_and_repeat():
+    def order(epoch, seed=0):
+        return [int(i) for _, labels in batches(seed=seed).epoch(epoch) for i in labels]
+
+    assert order(0) == order(0)
+    assert len({tuple(order(e, s)) for e in range(3) for s in range(3)}) == 9
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, 4])
+def test_an_epoch_can_be_entered_in_the_middle(start):
+    whole = list(batches(shift=1).epoch(5))[start:]
+    part = list(batches(shift=1).epoch(5, start))
+    assert len(part) == len(whole)
+    for (x, labels), (other_x, other_labels) in zip(part, whole, strict=True):
+        np.testing.assert_array_equal(x, other_x)
+        np.testing.assert_array_equal(labels, other_labels)
+
+
+def test_batches_are_made_ahead():
+    made = []
+    items = ahead((made.append(i) or i for i in range(10)), AHEAD)
+    assert next(items) == 0
+    for _ in range(200):
+        if len(made) > 2:
+            break
+        time.sleep(0.01)
+    assert len(made) > 2
+    assert list(items) == list(range(1, 10))
+
+
+def test_stopping_early_stops_the_thread():
+    before = threading.active_count()
+    items = ahead(iter(range(1000)), 2)
+    next(items)
+    items.close()
+    assert threading.active_count() == before
+
+
+def test_an_error_in_the_thread_is_raised_here():
+    def broken():
+        yield 1
+        raise ZeroDivisionError("in the thread")
+
+    items = ahead(broken(), 2)
+    assert next(items) == 1
+    with pytest.raises(ZeroDivisionError, match="in the thread"):
+        next(items)
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(ValueError, match="got 10 images and 9 labels"):
+        Batches(IMAGES, np.arange(9), 3, IDENTITY, Augmentation(), 0)
+    with pytest.raises(ValueError, match="batch size must be at least 1"):
+        batches(batch=0)

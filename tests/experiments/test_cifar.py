@@ -1,0 +1,249 @@
+"""The command line as a user sees it: runs, resumes, errors."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments import cifar
+from experiments.common import command
+from minicnn.checkpoint import load
+
+ROOT = Path(__file__).parents[2]
+SMALL = [
+    "--dataset",
+    "textures",
+    "--scale",
+    "0.03",
+    "--subset",
+    "96",
+    "--epochs",
+    "2",
+    "--batch",
+    "16",
+    "--device",
+    "cpu",
+]
+
+
+def cli(*arguments, cwd, module="experiments.cifar", **environment):
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", **environment},
+    )
+
+
+def weights(folder):
+    return load(folder / "checkpoint.npz")[0]
+
+
+def same_weights(a, b):
+    a, b = weights(a), weights(b)
+    assert set(a) == set(b)
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One uninterrupted run, and what it printed."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder / "run", cli(*SMALL, "--out", "run", cwd=folder)
+
+
+def test_a_run_leaves_its_files_and_a_table(finished):
+    folder, out = finished
+    assert out.returncode == 0, out.stderr
+    names = {p.name for p in folder.iterdir()}
+    assert {
+        "config.json",
+        "metrics.csv",
+        "checkpoint.npz",
+        "curves.png",
+        "result.json",
+        "test_probabilities.npy",
+    } <= names
+    config = json.loads((folder / "config.json").read_text())
+    assert config["settings"]["act"] == "relu"
+    assert config["environment"]["device"] == "cpu"
+    assert "--scale 0.03" in config["command"]
+    result = json.loads((folder / "result.json").read_text())
+    p = np.load(folder / "test_probabilities.npy")
+    assert p.shape == (1000, 10)
+    assert re.search(rf"test error +{result['test_error']:.2f} +-$", out.stdout, re.M)
+    rows = (folder / "metrics.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["epoch", "1", "2"]
+    assert "memory  about" in out.stdout
+    assert "time    about" in out.stdout
+    assert "epoch 2/2: loss" in out.stderr
+
+
+def test_the_error_is_that_of_the_saved_outputs(finished):
+    from minicnn.data.textures import textures
+
+    folder, _ = finished
+    p, labels = np.load(folder / "test_probabilities.npy"), textures().test_labels
+    error = 100 * np.mean(p.argmax(1) != labels)
+    assert json.loads((folder / "result.json").read_text())["test_error"] == pytest.approx(error)
+
+
+def test_a_finished_run_is_not_repeated(finished):
+    folder, _ = finished
+    before = (folder / "checkpoint.npz").stat().st_mtime_ns
+    out = cli(*SMALL, "--out", "run", cwd=folder.parent)
+    assert out.returncode == 0
+    assert "test error" in out.stdout
+    assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished):
+    folder, _ = finished
+    out = cli(*SMALL, "--act", "crelu", "--seed", "5", "--out", "run", cwd=folder.parent)
+    assert out.returncode == 2
+    assert "holds another run" in out.stderr
+    assert "act: relu there, crelu here" in out.stderr
+    assert "seed: 0 there, 5 here" in out.stderr
+    assert "Traceback" not in out.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
+def test_interrupted_and_resumed_it_ends_in_the_same_bits(finished, tmp_path, number):
+    """At random moments, as often as it takes."""
+    folder, _ = finished
+    arguments = [sys.executable, "-m", "experiments.cifar", *SMALL, "--out", "run"]
+    moments = random.Random(int(number))
+    for attempt in range(6):
+        resume = ["--resume"] if (tmp_path / "run" / "config.json").exists() else []
+        process = subprocess.Popen(
+            [*arguments, *resume],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
+        )
+        if attempt < 3:
+            process.stderr.readline()  # it has begun
+            time.sleep(moments.uniform(0, 0.6))
+            process.send_signal(number)
+        _, err = process.communicate()
+        if process.returncode == 0:
+            break
+        assert process.returncode == (130 if number == signal.SIGINT else -number), err
+        if number == signal.SIGINT and "To go on:" in err:
+            assert "python -m experiments.cifar" in err
+            assert "--resume" in err
+    assert process.returncode == 0, err
+    same_weights(folder, tmp_path / "run")
+
+
+def test_an_unfinished_run_asks_for_resume(tmp_path):
+    (tmp_path / "run").mkdir()
+    out = cli(*SMALL, "--out", "run", "--dry-run", cwd=tmp_path)
+    assert out.returncode == 0
+    assert not list((tmp_path / "run").iterdir())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.cifar", *SMALL, "--epochs", "50", "--out", "run"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    for line in process.stderr:
+        if line.startswith("epoch 1/50"):
+            break
+    second = cli(*SMALL, "--epochs", "50", "--out", "run", "--resume", cwd=tmp_path)
+    assert second.returncode == 2
+    assert "another process is training" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    again = cli(*SMALL, "--epochs", "50", "--out", "run", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "add --resume to go on" in again.stderr
+    # a checkpoint cut short: the previous one is used; both gone bad: a clear error
+    for name in ("checkpoint.npz", "checkpoint.previous.npz"):
+        path = tmp_path / "run" / name
+        path.write_bytes(path.read_bytes()[:100])
+    broken = cli(*SMALL, "--epochs", "50", "--out", "run", "--resume", cwd=tmp_path)
+    assert broken.returncode == 1
+    assert "is damaged or not a checkpoint" in broken.stderr
+    assert "Traceback" not in broken.stderr
+
+
+def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
+    from minicnn.backend import gpu_problem
+
+    if gpu_problem() is None:
+        pytest.skip("this machine has a GPU")
+    out = cli("--act", "crelu", "--device", "gpu", "--seed", "3", cwd=tmp_path)
+    assert out.returncode == 1
+    assert "device 'gpu' cannot be used" in out.stderr
+    assert out.stderr.rstrip().endswith("python -m experiments.cifar --act crelu --seed 3 --device cpu")
+    assert "Traceback" not in out.stderr
+    out = cli("--device=gpu:7", "--act", "crelu", cwd=tmp_path)
+    assert out.stderr.rstrip().endswith("python -m experiments.cifar --act crelu --device cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scale", "0"], "--scale must be positive"),
+        (["--epochs", "-1"], "--epochs must be positive"),
+        (["--lr", "nan"], "--lr must be positive"),
+        (["--seed", "-1"], "--seed must not be negative"),
+        (["--weight-decay", "-1"], "--weight-decay must not be negative"),
+        (["--at", "1"], "--at chooses layers of vgg"),
+        (["--model", "vgg", "--act", "crelu", "--at", "99"], r"convolutions 1 \.\. 13"),
+        (["--model", "vgg", "--dropout", "0,0,0"], "--dropout takes three rates"),
+        (["--dropout", "0,0,1"], "--dropout takes three rates"),
+        (["--dropout", "0.5"], "three rates are needed"),
+        (["--fold", "11"], "--folds must be at least 2 and --fold one of them"),
+        (["--subset", "6000"], r"--subset must be in 1 \.\. 5000"),
+        (["--hold-out", "5000"], "cannot hold out 5000 of 5000"),
+        (["--act", "gelu"], "invalid choice"),
+        (["--device", "tpu"], "not a device"),
+        (["--at", "x"], "invalid"),
+    ],
+)
+def test_nonsense_is_refused_with_code_2(tmp_path, monkeypatch, capsys, arguments, message):
+    from experiments.common import run_main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["cifar", "--dataset", "textures", "--scale", "0.02", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        run_main(cifar.main, cifar.MODULE)
+    assert caught.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").rglob("result.json"))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_diverging_run_says_where_and_keeps_the_last_checkpoint(tmp_path):
+    out = cli(*SMALL, "--lr", "1e30", "--clip", "1e30", "--out", "run", cwd=tmp_path)
+    assert out.returncode == 1
+    assert re.search(r"error: the loss became (nan|inf) in epoch 1, step \d+ of 6", out.stderr)
+    assert "Traceback" not in out.stderr
+
+
+def test_command_quotes():
+    assert command("a.b", ["--out", "my runs"]) == "python -m a.b --out 'my runs'"
+
+
+def test_help_teaches(tmp_path):
+    out = cli("--help", cwd=tmp_path)
+    assert out.returncode == 0
+    for word in ("examples:", "--act", "--protocol", "--resume", "runs/<name>/", "half the parameters"):
+        assert word in out.stdout

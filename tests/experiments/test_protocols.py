@@ -1,0 +1,139 @@
+"""Single, folds, votes: which images train, which are held out, and the arithmetic."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments import protocols
+from experiments.cifar import main, report
+from experiments.common import UsageError
+from experiments.settings import settings
+from minicnn.data.textures import textures
+
+DATA = textures(200, 100)
+FAST = [
+    "--dataset",
+    "textures",
+    "--scale",
+    "0.02",
+    "--subset",
+    "64",
+    "--epochs",
+    "2",
+    "--batch",
+    "32",
+    "--device",
+    "cpu",
+]
+
+
+def fake_run(errors):
+    """A runner that trains nothing: it notes its jobs and gives the errors in order."""
+    jobs = []
+
+    def run(job):
+        jobs.append(job)
+        error = errors[len(jobs) - 1]
+        result = {"epoch": 3, "epoch_loss": 0.5, "train_error": 1.0, "test_error": error, "seconds": 1.0}
+        job.folder.mkdir(parents=True)
+        (job.folder / "result.json").write_text(json.dumps(result))
+        p = np.zeros((100, 10))
+        p[np.arange(100), (DATA.test_labels + (len(jobs) > 1)) % 10] = 1 / len(jobs)  # the first is right, and surest
+        np.save(job.folder / "test_probabilities.npy", p)
+        return result
+
+    return run, jobs
+
+
+def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
+    run, jobs = fake_run([10.0, 12.0, 14.0])
+    result = protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=3, only=None)
+    held = [set(job.hold_out) for job in jobs]
+    assert set.union(*held) == set(range(200))
+    assert sum(map(len, held)) == 200
+    for job in jobs:
+        assert set(job.train) == set(range(200)) - set(job.hold_out)
+    assert result["average"] == 12
+    assert result["standard_error"] == pytest.approx(2 / np.sqrt(3))
+    assert result["vote"] == 0  # 1 against 1/2 + 1/3
+
+
+def test_one_fold_at_a_time(tmp_path):
+    run, jobs = fake_run([10.0, 12.0])
+    one = settings(dataset="textures")
+    assert protocols.folds(one, tmp_path, DATA, run, count=2, only=2) is None
+    assert protocols.missing_folds(tmp_path, 2) == [1]
+    assert protocols.folds(one, tmp_path, DATA, run, count=2, only=1)["average"] == 11
+    assert [job.folder.name for job in jobs] == ["fold2", "fold1"]
+    whole, others = fake_run([0.0, 0.0])
+    protocols.folds(one, tmp_path / "again", DATA, whole, count=2, only=None)
+    np.testing.assert_array_equal(others[1].hold_out, jobs[0].hold_out)  # the folds do not depend on who trains them
+
+
+@pytest.mark.parametrize("stop", ["epochs", "loss"])
+def test_single_trains_twice(tmp_path, stop):
+    run, (jobs) = fake_run([10.0, 9.0])
+    result = protocols.single(settings(dataset="textures"), tmp_path, DATA, run, hold_out=50, stop=stop)
+    search, final = jobs
+    assert (len(search.train), len(search.hold_out)) == (150, 50)
+    assert not set(search.train) & set(search.hold_out)
+    assert len(final.train) == 200
+    assert len(final.hold_out) == 0
+    if stop == "epochs":
+        assert (final.stop_epoch, final.stop_loss) == (3, None)
+    else:
+        assert (final.stop_epoch, final.stop_loss) == (None, 0.5)
+        assert set(final.watched) == set(search.hold_out)
+    assert result["test_error"] == 9
+
+
+def test_subsets():
+    assert len(protocols.indices(settings(dataset="textures"), DATA)) == 200
+    a, b = (protocols.indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
+    assert len(set(a)) == 50
+    assert set(a) != set(b)
+    with pytest.raises(UsageError, match="--subset must be in"):
+        protocols.indices(settings(dataset="textures", subset=201), DATA)
+
+
+def test_the_real_protocols(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for arguments in (
+        ["--protocol", "single", "--hold-out", "16", "--stop", "loss", "--out", "loss"],
+        ["--protocol", "single", "--hold-out", "16", "--out", "epochs"],
+        ["--protocol", "folds", "--folds", "2", "--fold", "2", "--out", "folds"],
+        ["--protocol", "folds", "--folds", "2", "--out", "folds"],
+        ["--hold-out", "16", "--out", "plain"],
+    ):
+        assert main([*FAST, *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "folds still missing: 1" in out
+    assert re_search(r"average +\d+\.\d\d ± \d+\.\d\d", out)
+    assert (tmp_path / "epochs" / "search" / "best.npz").exists()
+    result = json.loads((tmp_path / "folds" / "result.json").read_text())
+    p = np.mean([np.load(tmp_path / "folds" / f"fold{i}" / "test_probabilities.npy") for i in (1, 2)], axis=0)
+    labels = textures().test_labels
+    assert result["vote"] == pytest.approx(100 * np.mean(p.argmax(1) != labels))
+
+
+def re_search(pattern, text):
+    import re
+
+    return re.search(pattern, text)
+
+
+def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
+    result = {"protocol": "plain", "train_error": 1.0, "test_error": 20.0}
+    text = report(settings(act="crelu", width="half", scale=0.25, subset=5000), 41_000, result)
+    assert re_search(r"test error +20\.00 +8\.37", text)
+    assert "not comparable: this run is reduced (width x0.25, 5000 images, recipe short, 10 epochs)" in text
+    text = report(settings(model="vgg", act="crelu", at=(1, 3), recipe="paper", dataset="cifar100"), 1, result)
+    assert re_search(r"test error +20\.00 +26\.52", text)
+    assert "--protocol single" in text
+    folds = {"protocol": "folds", "train_error": 1.0, "average": 9.5, "standard_error": 0.1, "vote": 7.0}
+    text = report(settings(act="crelu", recipe="paper"), 1, folds)
+    assert re_search(r"average +9\.50 ± 0\.10 +9\.39", text)
+    assert re_search(r"vote +7\.00 +7\.09", text)
+    assert "comparable" not in text
+    assert "-" in report(settings(act="leaky", recipe="paper"), 1, result)

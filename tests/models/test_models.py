@@ -1,0 +1,128 @@
+"""The networks are those of the paper's tables: layer by layer, parameter by parameter (reference/paper)."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minicnn import Stream, Tape, nn, ops
+from minicnn.models import convpool, vgg
+from minicnn.models.table import ACTIVATIONS, Conv, build
+from minicnn.models.vgg import dropout_rates
+from reference.paper import ARCHITECTURES, GEOMETRIES, parameter_counts
+from tests.devices import on_devices
+
+KIND = {"conv": nn.Conv2d, "max": nn.MaxPool2d, "avg": nn.GlobalAvgPool, "dropout": nn.Dropout, "linear": nn.Linear}
+ACT = {"relu": nn.ReLU, "avr": nn.AVR, "crelu": nn.CReLU}
+
+
+MAKE = {
+    "convpool": lambda key, **options: convpool(*key, dropout=(0, 0, 0), logits_act=True, **options),
+    "convpool-c": lambda key, **options: convpool(
+        *key, arch="convpool-c", dropout=(0, 0, 0), logits_act=True, **options
+    ),
+    "vgg": lambda key, **options: vgg("crelu", key, **options),
+}
+
+every_network = pytest.mark.parametrize(
+    "architecture",
+    [architecture for architecture in ARCHITECTURES if architecture.family in MAKE],
+    ids=lambda architecture: f"{architecture.family}-{architecture.key}",
+)
+
+
+@every_network
+@pytest.mark.parametrize("classes", [10, 100])
+def test_the_network_is_the_table(architecture, classes):
+    """Walk through both: every row of the table is the next layer of the network, and none is left over."""
+    model = MAKE[architecture.family](architecture.key, classes=classes)
+    count = sum(p.data.size for p in model.parameters())
+    assert count == parameter_counts(architecture.family, architecture.key, f"cifar{classes}").corrected
+    layers = [layer for _, layer in model.children() if not isinstance(layer, nn.Flatten)]
+    for row in architecture.corrected:
+        layer = layers.pop(0)
+        assert type(layer) is KIND[row.kind], row
+        if row.kind in ("conv", "linear"):
+            assert layer.weight.shape == row.sizes(classes), row
+        if row.kind == "conv":
+            assert (layer.stride, layer.pad) == (row.stride, row.pad), row
+        elif row.kind == "max":
+            assert layer.options == {"k": row.kernel[0], "stride": row.stride, "pad": 0, "ceil": True}, row
+        elif row.kind == "dropout":
+            assert layer.rate == row.rate, row
+        activation = row.activation
+        if activation.startswith("bn+"):
+            assert type(layers.pop(0)) is nn.BatchNorm, row
+            activation = activation.removeprefix("bn+")
+        if activation:
+            assert type(layers.pop(0)) is ACT[activation], row
+    assert not layers
+
+
+@pytest.mark.parametrize("family", MAKE)
+def test_sizes_of_the_maps(family):
+    key = () if family == "vgg" else ("relu", "base")
+    rows = nn.describe(MAKE[family](key, scale=0.05), (32, 32, 3)).rows
+    ours = tuple(row.output[0] for row in rows if row.layer in ("Conv2d", "MaxPool2d"))
+    assert ours == GEOMETRIES[family].sides
+
+
+def test_crelu_half_has_half_the_parameters_of_the_baseline():
+    """To within the first layer and the biases."""
+    base, half = (
+        sum(p.data.size for p in convpool(*key).parameters()) for key in (("relu", "base"), ("crelu", "half"))
+    )
+    assert abs(half / base - 0.5) < 0.001
+
+
+@on_devices
+@pytest.mark.parametrize("act", ACTIVATIONS)
+def test_every_activation_trains(act, device):
+    for model in (convpool(act, scale=0.05), vgg(act, (1, 2, 13), scale=0.05, bn_before_act=True)):
+        model.to(device)
+        x = device.put(np.random.default_rng(0).normal(size=(4, 32, 32, 3)).astype(np.float32))
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), np.arange(4))
+        tape.backward(loss)
+        assert math.isfinite(loss.item())
+        assert all(p.grad is not None for p in model.parameters())
+
+
+def test_dropout_rates_of_vgg():
+    assert dropout_rates(()) == {1: 0.3, 3: 0.4, 5: 0.4, 6: 0.4, 8: 0.4, 9: 0.4, 11: 0.4, 12: 0.4}
+    assert dropout_rates((1, 3, 5)) == {1: 0.1, 3: 0.2, 5: 0.2, 6: 0.2, 8: 0.4, 9: 0.4, 11: 0.4, 12: 0.4}
+    assert dropout_rates((2, 8)) == {1: 0.3, 3: 0.4, 5: 0.4, 6: 0.4, 8: 0.2, 9: 0.4, 11: 0.4, 12: 0.4}
+
+
+def test_seeds_and_options():
+    a, b, c = convpool(seed=0), convpool(seed=0), convpool(seed=1)
+    assert (a["conv1"].weight.data == b["conv1"].weight.data).all()
+    assert (a["conv1"].weight.data != c["conv1"].weight.data).any()
+    assert "conv8_act" not in a.layers
+    assert type(convpool("avr", logits_act=True)["conv8_act"]) is nn.AVR
+    assert type(convpool("crelu", logits_act=True)["conv8_act"]) is nn.ReLU
+    assert "drop0" in a.layers
+    assert "drop0" not in convpool(dropout=(0, 0.5, 0.5)).layers
+    # AVR does not double the channels, so nothing is halved
+    assert vgg("avr", (1,))["conv1"].weight.shape == (3, 3, 3, 64)
+    assert "conv1_bn" in vgg("crelu", (1,), bn_before_act=True).layers
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: convpool("gelu"), "unknown activation 'gelu'; choose from relu, leaky"),
+        (lambda: convpool(width="huge"), "unknown width 'huge'"),
+        (lambda: convpool(arch="resnet"), "unknown arch 'resnet'"),
+        (lambda: vgg("gelu"), "unknown activation"),
+        (lambda: vgg(at=(0, 14)), r"convolutions 1 \.\. 13, got \(0, 14\)"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_a_small_table():
+    model = build([Conv("a", 4, k=3, act="crelu"), Conv("b", 2, k=1)], channels=3)
+    assert model["b"].weight.shape == (1, 1, 8, 2)

@@ -1,0 +1,161 @@
+"""Checkpoints: whole or not there, verified, never unpickled."""
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minicnn import checkpoint
+from minicnn.checkpoint import CheckpointError, load, load_newest, previous, save
+
+ARRAYS = {
+    "model/0.weight": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "steps": np.array(7),
+    "empty": np.zeros((0, 3)),
+    "file": np.array([True, False]),
+    "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+}
+
+
+def same(a, b):
+    assert set(a) == set(b)
+    for name in a:
+        assert a[name].dtype == b[name].dtype
+        np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    save(tmp_path / "c.npz", ARRAYS, {"epoch": 3, "history": [{"loss": 0.1}], "text": "ß\n"})
+    arrays, metadata = load(tmp_path / "c.npz")
+    same(arrays, ARRAYS)
+    assert metadata == {"epoch": 3, "history": [{"loss": 0.1}], "text": "ß\n"}
+    assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
+
+
+def test_it_is_an_ordinary_npz_file(tmp_path):
+    save(tmp_path / "c.npz", ARRAYS)
+    with np.load(tmp_path / "c.npz", allow_pickle=False) as file:
+        np.testing.assert_array_equal(file["model/0.weight"], ARRAYS["model/0.weight"])
+
+
+def test_the_previous_one_is_kept_and_used_when_the_newest_is_damaged(tmp_path):
+    path = tmp_path / "c.npz"
+    for epoch in (1, 2, 3):
+        save(path, {"x": np.array(epoch)}, {"epoch": epoch})
+    assert load(previous(path))[1] == {"epoch": 2}
+    assert load_newest(path)[1] == {"epoch": 3}
+    path.write_bytes(path.read_bytes()[:-10])
+    assert load_newest(path)[1] == {"epoch": 2}
+    path.unlink()
+    assert load_newest(path)[1] == {"epoch": 2}
+    previous(path).unlink()
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        load_newest(path)
+
+
+def test_without_hard_links_it_still_works(tmp_path, monkeypatch):
+    def no_links(*_):
+        raise OSError(errno.EPERM, "not here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    for epoch in (1, 2):
+        save(tmp_path / "c.npz", {"x": np.array(epoch)})
+    assert load(tmp_path / "c.npz")[0]["x"] == 2
+    assert load(previous(tmp_path / "c.npz"))[0]["x"] == 1
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    save(tmp_path / "c.npz", {"x": np.array(1)})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CheckpointError, match=r"cannot write .* No space left on device; free some space"):
+        save(tmp_path / "c.npz", {"x": np.array(2)})
+    monkeypatch.undo()
+    assert load(tmp_path / "c.npz")[0]["x"] == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(CheckpointError, match="cannot write the checkpoint"):
+        save(tmp_path / "nowhere" / "c.npz", ARRAYS)
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
+        load(tmp_path / "nowhere" / "c.npz")
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fuzz")
+    save(folder / "c.npz", ARRAYS, {"epoch": 1})
+    return folder / "c.npz", (folder / "c.npz").read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")  # zipfile and NumPy may warn about what they see
+@given(data=st.data())
+@settings(max_examples=200)
+def test_no_damage_goes_unnoticed(intact, data):
+    """Cut anywhere, or change any byte: our own error, or the very same content (padding does not matter)."""
+    path, content = intact
+    damaged = bytearray(content)
+    if data.draw(st.booleans()):
+        damaged = damaged[: data.draw(st.integers(0, len(content) - 1))]
+    else:
+        for at in data.draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=4)):
+            damaged[at] ^= data.draw(st.integers(1, 255))
+    path.with_name("d.npz").write_bytes(damaged)
+    try:
+        arrays, metadata = load(path.with_name("d.npz"))
+    except CheckpointError as error:
+        assert "damaged or not a checkpoint" in str(error)
+    else:
+        same(arrays, ARRAYS)
+        assert metadata == {"epoch": 1}
+
+
+def test_other_files_are_refused(tmp_path):
+    np.savez(tmp_path / "foreign.npz", x=np.ones(3))
+    np.savez(tmp_path / "pickled.npz", x=np.array([{"a": 1}], dtype=object))
+    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "empty.npz").write_text("")
+    for name in ("foreign", "pickled", "text", "empty"):
+        with pytest.raises(CheckpointError, match="damaged or not a checkpoint"):
+            load(tmp_path / f"{name}.npz")
+
+
+def test_pickles_are_never_written(tmp_path):
+    with pytest.raises(ValueError, match="Object arrays"):
+        save(tmp_path / "c.npz", {"x": np.array([{}], dtype=object)})
+    with pytest.raises(ValueError, match="reserved"):
+        save(tmp_path / "c.npz", {checkpoint.METADATA: np.ones(1)})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_killed_while_writing_there_is_always_a_whole_file(tmp_path):
+    """A process saves again and again; killed at some moment, what is there loads."""
+    code = """
+        import sys, numpy as np
+        from minicnn.checkpoint import save
+        for i in range(10**6):
+            save(sys.argv[1], {"x": np.full(20000, i)}, {"i": i})
+            print(i, flush=True)
+    """
+    for lines in (1, 3, 4):
+        path = tmp_path / f"{lines}.npz"
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(path)], stdout=subprocess.PIPE, text=True
+        )
+        done = [int(process.stdout.readline()) for _ in range(lines)][-1]
+        process.kill()
+        process.communicate()
+        arrays, metadata = load_newest(path)
+        assert metadata["i"] >= done
+        assert (arrays["x"] == metadata["i"]).all()

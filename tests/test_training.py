@@ -1,0 +1,132 @@
+"""The training loop: it learns, stops where told, resumes to the last bit, and says what went wrong."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minicnn import nn
+from minicnn.data.augment import Augmentation, Normaliser
+from minicnn.data.loader import Batches
+from minicnn.data.textures import textures
+from minicnn.optim import SGD
+from minicnn.schedule import OneCycle
+from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive, evaluate, judge
+from tests.devices import on_devices
+from tests.standin import reset_sync_count, sync_count
+
+DATA = textures(200, 100)
+
+
+def make(device, lr=0.05, batch=32, seed=3):
+    model = nn.Sequential(
+        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm(6), nn.CReLU(), nn.MaxPool2d(3), nn.Dropout(0.2), nn.GlobalAvgPool(),
+        nn.Linear(12, 10),
+    ).initialise(seed).to(device)  # fmt: skip
+    normalise = Normaliser.of(DATA.train_images)
+    batches = Batches(DATA.train_images, DATA.train_labels, batch, normalise, Augmentation(shift=2), seed)
+    optimiser = SGD(model.parameters(), OneCycle(lr, 4 * len(batches)), momentum=0.9, weight_decay=1e-3, clip=1.0)
+    return Trainer(model, optimiser, batches, device=device, seed=seed)
+
+
+@on_devices
+def test_it_learns(device):
+    trainer = make(device)
+    totals = [trainer.finish_epoch() for _ in range(4)]
+    assert totals[-1].mean_loss < 0.9 * totals[0].mean_loss
+    assert [t.images for t in totals] == [200] * 4
+    assert (trainer.epoch, trainer.step) == (4, 0)
+
+
+@on_devices
+@pytest.mark.parametrize("stop_after", [1, 3, 7, 11])
+def test_stopped_after_any_step_and_resumed_it_ends_in_the_same_bits(device, stop_after):
+    whole = make(device)
+    expected = [whole.finish_epoch() for _ in range(2)]
+
+    first, steps = make(device), []
+    totals = []
+    with pytest.raises(Interrupted):
+        for _ in range(2):
+            totals.append(first.finish_epoch(stop=lambda: steps.append(1) or len(steps) == stop_after))
+    arrays, metadata = first.state()
+    second = make(device)
+    second.restore(arrays, metadata)
+    assert 7 * second.epoch + second.step == stop_after
+    while second.epoch < 2:
+        totals.append(second.finish_epoch())
+    assert totals == expected
+    for name, value in whole.model.state_dict().items():
+        np.testing.assert_array_equal(second.model.state_dict()[name], value)
+    for name, value in whole.optimiser.state_dict().items():
+        np.testing.assert_array_equal(second.optimiser.state_dict()[name], value)
+
+
+def test_a_step_does_not_wait_for_the_device():
+    from tests.devices import STANDIN
+
+    trainer = make(STANDIN)
+    x, labels = next(trainer.batches.epoch(0))
+    trainer._train(x, labels)
+    reset_sync_count()
+    trainer._train(x, labels)
+    assert sync_count() == 0
+
+
+def test_other_seeds_other_results():
+    a, b = make_on_cpu(seed=1), make_on_cpu(seed=2)
+    assert a.finish_epoch() != b.finish_epoch()
+
+
+def make_on_cpu(**options):
+    from minicnn.backend import CPU
+
+    return make(CPU, **options)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_loss_that_is_not_finite_stops_with_its_place():
+    trainer = make_on_cpu()
+    trainer.finish_epoch()
+    trainer.model["0"].weight.data[:] = np.nan
+    with pytest.raises(TrainingError, match=r"the loss became nan in epoch 2, step 1 of 7; .* lower learning rate"):
+        trainer.finish_epoch()
+
+
+def test_dead_networks_are_recognised():
+    blind = Totals()
+    for _ in range(5):
+        blind.add(math.log(10), 90, 100)
+    with pytest.raises(TrainingError, match=r"stuck at ln\(10\) = 2\.3026.*dead ReLUs.*no ReLU on the logits"):
+        check_alive(blind, 10)
+    check_alive(blind, 100)
+    slow = Totals()
+    for loss in (2.303, 2.302, 2.3025):
+        slow.add(loss, 90, 100)
+    check_alive(slow, 10)
+
+
+@on_devices
+def test_evaluation(device):
+    trainer = make(device)
+    seen = []
+    result = evaluate(
+        trainer.model,
+        DATA.test_images,
+        DATA.test_labels,
+        trainer.batches.normalise,
+        device=device,
+        on_batch=seen.append,
+    )
+    assert sum(seen) == 100
+    assert result.probabilities.shape == (100, 10)
+    np.testing.assert_allclose(result.probabilities.sum(1), 1, rtol=1e-5)
+    assert 50 < result.error <= 100
+
+
+def test_judge_by_hand():
+    p = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]])
+    result = judge(p, np.array([0, 1, 0]))
+    np.testing.assert_allclose(result.error, 100 / 3)
+    np.testing.assert_allclose(result.loss, -(math.log(0.5) + math.log(0.1)) / 3)
+    assert math.isfinite(judge(p, np.array([0, 0, 2])).loss)
