@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from experiments.common import UsageError
@@ -162,7 +163,7 @@ def checked_settings(args: argparse.Namespace) -> Settings:
         raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
     try:
         made = settings(**{name: getattr(args, name) for name in names})
-        made.build_model()
+        replace(made, scale=0.01).build_model()  # small, only to see that it can be built
     except ValueError as error:
         raise UsageError(str(error)) from None
     return made

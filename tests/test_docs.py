@@ -1,6 +1,8 @@
 """What the documents show is true: code runs, files exist, commands are those of the Makefile."""
 
+import importlib
 import re
+import shlex
 import textwrap
 from pathlib import Path
 
@@ -42,12 +44,52 @@ def test_the_op_in_contributing_is_right(capsys):
     check_gradient(scope["square"], np.array([1.0, -2.0]))
 
 
+def commands():
+    """Every `python -m ...` in the documents and in the docstrings of the experiments."""
+    sources = [*DOCUMENTS, *(ROOT / "experiments").glob("*.py")]
+    found = set()
+    for source in sources:
+        for line in re.findall(r"python -m ((?:experiments|minicnn)[^`\n\"']*)", source.read_text()):
+            found.add(re.split(r"\s{2,}|\s\|", line.strip())[0])
+    return sorted(found)
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_are_understood(line, monkeypatch, capsys):
+    """Each is parsed, with --dry-run, which builds the network; on the CPU, since a GPU may not be there."""
+    from experiments import cifar
+
+    module, *arguments = shlex.split(line)
+    if module == "minicnn":
+        return
+    monkeypatch.setattr(cifar, "estimate", lambda *_: "")
+    main = importlib.import_module(module).main
+    arguments = [a.replace("gpu", "cpu") for a in arguments]
+    if "--help" in arguments:
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 0
+    else:
+        assert main([*arguments, "--dry-run"]) == 0
+
+
+def test_what_the_map_names_exists():
+    """Each `file.py` `name` `name` ... in docs/paper_map.md."""
+    text = (ROOT / "docs" / "paper_map.md").read_text()
+    cells = re.findall(r"`([\w/]+)\.py`((?: `\w+`)+)", text)
+    assert len(cells) > 10
+    for path, names in cells:
+        module = importlib.import_module(path.replace("/", "."))
+        for name in re.findall(r"`(\w+)`", names):
+            assert hasattr(module, name), f"{path}.py has no {name}"
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_files_and_links_exist(document):
     text = document.read_text()
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (document.parent / target).exists(), target
-    for path in re.findall(r"`((?:minicnn|reference|tests|docs|\.ci)/[\w./]*)`", text):
+    for path in re.findall(r"`((?:minicnn|reference|experiments|tests|docs|\.ci)/[\w./]*)`", text):
         assert (ROOT / path).exists(), path
 
 

@@ -80,9 +80,7 @@ def _missing(version: Version, folder: Path) -> list[str]:
 def _not_there(source: Source, place: Path) -> str:
     if not os.path.exists(place):
         return f"--data {place}: there is no such file or folder"
-    lines = [
-        f"--data {place}: there is no {source.name} in it.  Any of these would do, there or in a folder of that name:"
-    ]
+    lines = [f"--data {place}: there is no {source.name} in it.  It takes a folder with any of these, or one of these:"]
     lines.append(source.accepted())
     for version in source.versions:
         for folder in (place / version.folder, place):

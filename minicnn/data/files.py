@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from minicnn.data.dataset import DataError
 
-TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files begin
+TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files and folders begin
 REMEDY = "Delete it and get it again; without --data, minicnn downloads what it does not find."
 STALE = 24 * 3600  # seconds after which nobody can still be writing one
 
@@ -154,7 +155,7 @@ def store(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Writes files, each of them complete or not at all, whatever happens and whoever else is writing the same."""
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        _sweep(folder)
+        sweep(folder)
         for name, content in contents.items():
             _write(folder / name, content)
 
@@ -183,9 +184,9 @@ def _write(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _sweep(folder: Path) -> None:
+def sweep(folder: Path) -> None:
     """Removes what processes that were killed have left behind."""
     for path in folder.glob(f"{TEMPORARY}*"):
         with contextlib.suppress(OSError):  # swept by another process, or not ours to remove
             if time.time() - path.stat().st_mtime > STALE:
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -109,8 +109,9 @@ def test_any_damage_is_refused(tmp_path_factory, data):
 
 def test_labels_and_counts_are_checked(tmp_path):
     write(tmp_path, MINI.contents["mini-bin"])
-    with pytest.raises(DataError, match=r"mini-bin/batch_1.bin: expected 3 images with labels below 1, got 3"):
-        load_source(replace(MINI.source, classes=("a",)), tmp_path)
+    largest = max(MINI.arrays[1])
+    with pytest.raises(DataError, match=rf"expected 3 images with labels below {largest}, got 3 .* to {largest}"):
+        load_source(replace(MINI.source, classes=MINI.source.classes[:largest]), tmp_path)
     version = MINI.source.versions[0]
     more = replace(version, train=tuple(replace(file, images=4) for file in version.train))
     with pytest.raises(DataError, match="expected 4 images"):
@@ -176,7 +177,9 @@ def test_real_cifar100_test_set():
 
 
 @pytest.mark.parametrize(
-    ("source", "mean"), [(CIFAR10, (125.307, 122.950, 113.865)), (CIFAR100, (129.304, 124.070, 112.434))], ids=str
+    ("source", "mean"),
+    [(CIFAR10, (125.307, 122.950, 113.865)), (CIFAR100, (129.304, 124.070, 112.434))],
+    ids=["cifar10", "cifar100"],
 )
 def test_real_data_in_the_cache(source, mean):
     """If a user of this machine has it.  The means are those that everybody's programs contain."""

@@ -1,10 +1,12 @@
 """Downloading, with no network: an archive by file:// and by a server here, a stand-in for npm."""
 
 import errno
+import gzip
 import hashlib
 import http.server
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from minicnn.data import download
 from minicnn.data.cifar import load_source
 from minicnn.data.dataset import DataError
-from tests.data.mini import gzip, mini, tar_bytes
+from tests.data.mini import mini, tar_bytes
 from tests.data.test_files import fails
 
 MINI = mini()
@@ -150,7 +152,15 @@ def test_a_read_only_cache_is_found_out_before_the_download(tmp_path, cache, mon
     assert capsys.readouterr().err == ""
 
 
-def test_a_full_disk(tmp_path, cache, monkeypatch):
+def test_a_full_disk_is_found_out_before_the_download(tmp_path, cache, monkeypatch, capsys):
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
+    needed = sum(map(len, MINI.contents["mini-py"].values()))
+    with pytest.raises(DataError, match=rf"{cache}: No space left .{needed:,} bytes are needed.*\n.*MINICNN_DATA="):
+        load_source(published(tmp_path))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_disk_that_fills_up(tmp_path, cache, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", fails(errno.ENOSPC))
         with pytest.raises(DataError, match=f"cannot store data in {cache}/mini-bin: No space left on device"):

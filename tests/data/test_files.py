@@ -123,11 +123,13 @@ def test_interrupted_writing_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_what_killed_processes_left_is_swept_away(tmp_path):
-    old, new = tmp_path / f"{TEMPORARY}x-1-0", tmp_path / f"{TEMPORARY}x-2-0"
-    for path in (old, new):
+    old, new, folder = tmp_path / f"{TEMPORARY}x-1-0", tmp_path / f"{TEMPORARY}x-2-0", tmp_path / f"{TEMPORARY}npm"
+    folder.mkdir()
+    for path in (old, new, folder / "package"):
         path.write_bytes(b"half")
     yesterday = time.time() - 25 * 3600
-    os.utime(old, (yesterday, yesterday))
+    for path in (old, folder):
+        os.utime(path, (yesterday, yesterday))
     store(tmp_path, {})
     assert list(tmp_path.iterdir()) == [new]  # which another process may be writing
 
