@@ -64,13 +64,15 @@ def test_gradients_are_added_until_zeroed():
 
 
 def test_two_leaves_never_share_a_gradient():
-    """add hands the same array to both; writing into one must not change the other."""
-    a, b, c = leaf(1.0), leaf(2.0), leaf(3.0)
+    """add hands the same array to both, reshape a view of it; writing into one must not change the others."""
+    a, b, c, d = leaf(1.0), leaf(2.0), leaf(3.0), leaf(4.0)
     with Tape() as tape:
-        loss = ((a + b) + c.reshape(1)).sum()
+        loss = ((a + b + c.reshape(1) + d.reshape(1)) * 1).sum()
     tape.backward(loss)
-    a.grad *= 5
-    np.testing.assert_array_equal([a.grad, b.grad, c.grad], [[5], [1], [1]])
+    leaves = (a, b, c, d)
+    for i, t in enumerate(leaves):
+        t.grad *= i + 2
+    np.testing.assert_array_equal([t.grad for t in leaves], [[2], [3], [4], [5]])
 
 
 def test_what_does_not_lead_to_the_loss_is_skipped():

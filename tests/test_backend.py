@@ -21,6 +21,7 @@ def fake_cupy(count=None, error=None, broken_library=None):
             self.id = index
 
         def __enter__(self):
+            entered.append(self.id)
             return self
 
         def __exit__(self, *_):
@@ -39,12 +40,12 @@ def fake_cupy(count=None, error=None, broken_library=None):
             raise broken_library
         return np.ones(n)
 
-    synchronized = []
+    synchronized, entered = [], []
     cupy = types.ModuleType("cupy")
     cupy.ndarray = type("ndarray", (), {})
     cupy.ones, cupy.asarray, cupy.asnumpy = ones, np.asarray, np.asarray
     cupy.cuda = types.SimpleNamespace(Device=Card, runtime=types.SimpleNamespace(getDeviceCount=get_device_count))
-    cupy.synchronized = synchronized
+    cupy.synchronized, cupy.entered = synchronized, entered
     return cupy
 
 
@@ -117,7 +118,9 @@ def test_a_gpu_that_works(monkeypatch, no_gpus_known):
     assert cupy.synchronized == [1]
     with second.active() as card:
         assert card.id == 1
+    cupy.entered.clear()
     np.testing.assert_array_equal(second.put(np.arange(3)), [0, 1, 2])
+    assert cupy.entered == [1]  # the copy is made on that card
     with pytest.raises(DeviceError, match=r"no CUDA device number 2; CuPy sees: gpu:0, gpu:1"):
         minicnn.device("gpu:2")
 

@@ -39,6 +39,7 @@ def test_over_batch_and_sum_over_batch(device, n, monkeypatch):
 def test_a_convolution_in_many_pieces_equals_one_in_one(device, monkeypatch):
     """And its temporary arrays stay within the budget."""
     from minicnn import ops
+    from minicnn.ops import conv
 
     rng = np.random.default_rng(0)
     x, w = device.put(rng.normal(size=(9, 6, 6, 2))), device.put(rng.normal(size=(3, 3, 2, 4)))
@@ -46,6 +47,10 @@ def test_a_convolution_in_many_pieces_equals_one_in_one(device, monkeypatch):
     whole = [device.get(a) for a in (y, *vjp(y)[:2])]
     monkeypatch.setattr(parallel, "HOST_PIECE_BYTES", 12_000)  # a sample has 36 windows of 18 doubles: 5184 bytes
     monkeypatch.setattr(parallel, "DEVICE_PIECE_BYTES", 12_000)
+    lengths = []
+    real = conv.unfold
+    monkeypatch.setattr(conv, "unfold", lambda part, windows: lengths.append(len(part)) or real(part, windows))
     y, vjp = ops.conv2d.pair(x, w, pad=1)
+    assert lengths == [2, 2, 2, 2, 1]
     for a, b in zip((y, *vjp(y)[:2]), whole, strict=True):
         np.testing.assert_allclose(device.get(a), b, rtol=1e-12, atol=1e-12)

@@ -47,6 +47,7 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         (lambda: ops.dropout(IMAGE, rate=1.0, stream=Stream(0)), r"dropout: rate must be in \[0, 1\), got 1\.0"),
         (lambda: ops.dropout(np.ones(()), rate=0.5, stream=Stream(0)), "dropout: x needs a batch axis"),
         (lambda: ops.batch_moments(np.ones((0, 3))), "batch_moments: .* not be empty"),
+        (lambda: ops.batch_moments(np.ones(3)), r"batch_moments: x must have shape \(N, \.\.\., C\)"),
         (lambda: ops.batch_norm(np.ones(3), np.ones(3), np.ones(3)), r"batch_norm: expected x \(N, \.\.\., C\)"),
         (lambda: ops.batch_norm(IMAGE, np.ones(2), np.ones(3)), "batch_norm: expected"),
         (lambda: ops.batch_norm(IMAGE, np.ones(3), np.ones(3), fixed=True), "fixed=True needs moments"),
@@ -58,6 +59,7 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         (lambda: ops.softmax_cross_entropy(np.ones(3), np.array([1])), "logits must have shape"),
         (lambda: ops.softmax_cross_entropy(np.ones((0, 3)), np.zeros(0, int)), "neither zero"),
         (lambda: ops.softmax_cross_entropy(np.ones((2, 3)), np.array([1])), r"labels must have shape \(2,\)"),
+        (lambda: ops.softmax_cross_entropy(np.ones((2, 3)), np.array([[1], [1]])), r"labels must have shape \(2,\)"),
         (
             lambda: ops.softmax_cross_entropy(np.ones((2, 3)), np.array([0, 3])),
             r"labels must be in 0 \.\. 2, got 0 \.\. 3",

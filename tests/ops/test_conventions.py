@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference.pool
-from minicnn import ops
+from minicnn import Stream, ops
+from minicnn.gradcheck import check_gradient
 from tests import draw
 from tests.devices import on_devices
 
@@ -50,6 +51,33 @@ def test_switches_point_to_the_first_maximum_inside_the_image(device, data):
     np.testing.assert_array_equal(device.get(y), reference.pool.max_pool2d(x, **static))
     # the gradient of the sum counts, for every pixel, the windows that point to it: all of them inside the image
     assert float(vjp(device.xp.ones_like(y))[0].sum()) == y.size
+
+
+def test_switches_of_an_image_of_minus_infinities():
+    """The first cell of each window that lies inside the image, also where windows overlap the padding."""
+    x = np.full((1, 4, 5, 1), -np.inf)
+    for static in ({"k": 3, "stride": 2, "pad": 2}, {"k": 3, "stride": 1, "pad": ((2, 0), (1, 2))}):
+        np.testing.assert_array_equal(
+            ops.max_pool2d_switches(x, **static), reference.pool.max_pool2d_switches(x, **static)
+        )
+
+
+def test_antirectifier_of_a_short_vector():
+    """Where eps wins, the vector is only scaled."""
+    x = np.array([[0.1, 0.2, -0.4]])
+    d = x - x.mean()
+    np.testing.assert_allclose(ops.crelu_inverse(ops.antirectifier(x, eps=100.0)), d / 10)
+    check_gradient(ops.antirectifier, x, eps=100.0)
+
+
+def test_dropout_drops_exactly_the_share_that_it_divides_by():
+    """Values below the threshold are dropped, the threshold itself is kept; a rate of almost 1 still divides by > 0."""
+    stream = Stream(0).child("dropout")
+    drawn = int(stream.uniform16(1, 1)[0, 0])
+    x = np.ones((1, 1))
+    assert ops.dropout(x, rate=drawn / 65536, stream=stream) == 65536 / (65536 - drawn)
+    assert ops.dropout(x, rate=(drawn + 1) / 65536, stream=stream) == 0
+    assert np.isfinite(ops.dropout(np.ones((9, 999)), rate=0.9999999, stream=stream)).all()
 
 
 def test_switches_of_a_large_window():

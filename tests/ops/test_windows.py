@@ -60,6 +60,7 @@ def test_output_sizes_equal_the_reference(size, k, stride, before, after, ceil):
         ({"pad": -1}, "pad must be an integer >= 0"),
         ({"pad": ((0, 1), 2)}, r"pad must be an integer >= 0 .* got \(\(0, 1\), 2\)"),
         ({"pad": ((0, -1), (0, 0))}, "pad must be an integer >= 0"),
+        ({"pad": ((0, 0), (0, 0), (0, 0))}, "pad must be an integer >= 0"),
         ({"k": 5}, r"the kernel \(5\) is larger than the padded image \(4 \+ 0 \+ 0\), x has shape \(1, 4, 4, 1\)"),
     ],
 )
