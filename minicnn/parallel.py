@@ -1,4 +1,4 @@
-"""Work over a batch, a piece at a time.
+"""Work over a batch, a piece at a time, on every core.
 
 Operations that need large temporary arrays (im2col copies every pixel k*k times) say how many bytes one sample
 needs and are called for pieces of the batch:
@@ -6,14 +6,23 @@ needs and are called for pieces of the batch:
     over_batch(work, n, sample_bytes, x)          work(piece) writes its part of a result; `piece` is a slice
     sum_over_batch(work, n, sample_bytes, into)   work(piece) returns an array, which is added to `into`
 
-On a CPU a piece fills the cache, on a GPU a share of the memory.  The size of a piece depends on the shape of
-the data alone, and sums are taken in the order of the batch: the result does not depend on how many workers
-there are.
+On a CPU a piece fits in the cache and pieces run on all cores at once, each with a BLAS of one thread: many small
+matrix products side by side are faster than one after the other, each spread over the cores.  On a GPU a piece is a
+share of the memory, and pieces run in order.
+
+The same bits come out whatever the number of threads: the size of a piece depends on the shape of the data alone, and
+sums are taken in an order that is fixed beforehand.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import queue
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -21,22 +30,178 @@ from minicnn.backend import Array, array_module
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
 DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, little beside its memory
+PARTIAL_SUMS = 16  # a sum over a batch is taken in so many parts, which are then added in order
 
 
-def pieces(n: int, sample_bytes: int, like: Array) -> Iterator[slice]:
+def threads() -> int:
+    """How many threads work on the CPU: MINICNN_THREADS, else the cores that this process may use."""
+    asked = os.environ.get("MINICNN_THREADS")
+    if asked is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not (asked.isdigit() and int(asked) >= 1):
+        raise ValueError(f"MINICNN_THREADS must be a positive integer, got {asked!r}")
+    return int(asked)
+
+
+def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device."""
     budget = HOST_PIECE_BYTES if array_module(like) is np else DEVICE_PIECE_BYTES
     length = max(1, budget // max(1, sample_bytes))
-    return (slice(start, min(start + length, n)) for start in range(0, n, length))
+    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
 
 
 def over_batch(work: Callable[[slice], None], n: int, sample_bytes: int, like: Array) -> None:
     """Call work(piece) for every piece of a batch of n samples."""
-    for piece in pieces(n, sample_bytes, like):
-        work(piece)
+    _run(work, pieces(n, sample_bytes, like), like)
 
 
 def sum_over_batch(work: Callable[[slice], Array], n: int, sample_bytes: int, into: Array) -> None:
-    """Add work(piece) to `into` for every piece of a batch of n samples, in order."""
-    for piece in pieces(n, sample_bytes, into):
-        into += work(piece)
+    """Add work(piece) to `into` for every piece of a batch of n samples.
+
+    What work returns may be overwritten by its next call in the same thread (see `scratch`).
+    """
+    parts = pieces(n, sample_bytes, into)
+    groups = np.array_split(np.arange(len(parts)), min(PARTIAL_SUMS, len(parts))) if parts else []
+    sums: list[Any] = [None] * len(groups)
+
+    def add_up(group: int) -> None:
+        for i, part in enumerate(groups[group]):
+            if i == 0:
+                sums[group] = work(parts[part]).copy()
+            else:
+                sums[group] += work(parts[part])
+
+    _run(add_up, range(len(groups)), into)
+    for partial in sums:
+        into += partial
+
+
+# Worker threads
+
+
+class _Here(threading.local):
+    """What belongs to one thread: whether it is already inside a parallel region, and its scratch memory."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.scratch: dict[str, np.ndarray] = {}
+
+
+_here = _Here()
+_lock = threading.Lock()
+_jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+_workers = 0  # threads that wait for jobs
+
+
+def _run(work: Callable[[Any], None], items: Any, like: Array) -> None:
+    """work(item) for every item; on the CPU by several threads, this one among them."""
+    if _here.busy or array_module(like) is not np:
+        for item in items:
+            work(item)
+        return
+    helpers = max(0, min(threads(), len(items)) - 1)
+    _start_workers(helpers)
+    take = itertools.count()  # whoever is free takes the next item; next() on it is atomic
+    errors: list[BaseException] = []
+
+    def share() -> None:
+        _here.busy = True
+        try:
+            while (i := next(take)) < len(items) and not errors:
+                work(items[i])
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            _here.busy = False
+
+    done = threading.Semaphore(0)
+
+    def job() -> None:
+        share()
+        done.release()
+
+    with one_blas_thread():
+        for _ in range(helpers):
+            _jobs.put(job)
+        share()
+        for _ in range(helpers):
+            done.acquire()
+    if errors:
+        raise errors[0]
+
+
+def _start_workers(count: int) -> None:
+    global _workers
+    with _lock:
+        while _workers < count:
+            threading.Thread(target=_serve, name=f"minicnn worker {_workers}", daemon=True).start()
+            _workers += 1
+
+
+def _serve() -> None:
+    while True:
+        _jobs.get()()
+
+
+def _after_fork() -> None:
+    """In a forked child the worker threads are gone, and locks may be held by threads that are gone too."""
+    global _lock, _jobs, _workers, _blas_lock, _blas_users
+    _lock, _jobs, _workers = threading.Lock(), queue.SimpleQueue(), 0
+    _blas_lock, _blas_users = threading.Lock(), 0
+    _here.busy = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Memory of this thread for a temporary array; the next call with the same name gives the same memory.
+
+    Fresh memory costs as much as the work that is done in it: the system clears every page.
+    """
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    block = _here.scratch.get(name)
+    if block is None or block.size < size:
+        block = _here.scratch[name] = np.empty(size, np.uint8)
+    return block[:size].view(dtype).reshape(shape)
+
+
+# One BLAS thread for each worker
+
+_blas_lock = threading.Lock()
+_blas_users = 0
+_blas_before: list[tuple[Any, int]] = []
+_controllers: list[Any] | None = None
+
+
+def blas_controllers() -> list[Any]:
+    """The BLAS libraries in this process whose threads can be set; empty if there are none that we know of."""
+    global _controllers
+    if _controllers is None:
+        from threadpoolctl import ThreadpoolController
+
+        _controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+    return _controllers
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within, BLAS uses one thread; the last to leave restores what was there before the first came."""
+    global _blas_users
+    with _blas_lock:
+        _blas_users += 1
+        if _blas_users == 1:
+            _blas_before[:] = [(library, library.num_threads) for library in blas_controllers()]
+            for library, count in _blas_before:
+                if count != 1:
+                    library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                for library, count in _blas_before:
+                    if count != 1:
+                        library.set_num_threads(count)

@@ -23,7 +23,7 @@ def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, c
     x (N, H, W, C) -> y (N, OH, OW, C).  A NaN in a window is its maximum.
     """
     xp = array_module(x)
-    windows = _windows("max_pool2d", x, k, stride, pad, ceil)
+    windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     y, switches = _max_and_switches(x, windows)
     n, c = x.shape[0], x.shape[3]
 
@@ -38,7 +38,7 @@ def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, c
 
 def max_pool2d_switches(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Array:
     """Where max_pool2d found its maxima: (N, OH, OW, C) integers i * kw + j, the cell (i, j) of the window."""
-    return _max_and_switches(x, _windows("max_pool2d", x, k, stride, pad, ceil))[1]
+    return _max_and_switches(x, pool_windows("max_pool2d", x, k, stride, pad, ceil))[1]
 
 
 @op
@@ -57,7 +57,7 @@ def avg_pool2d(
     beyond the padded image, which ceil mode may add, never count.
     """
     xp = array_module(x)
-    windows = _windows("avg_pool2d", x, k, stride, pad, ceil)
+    windows = pool_windows("avg_pool2d", x, k, stride, pad, ceil)
     count = xp.asarray(_counts(windows, count_include_pad), x.dtype)  # (OH, OW, 1)
     n, c = x.shape[0], x.shape[3]
     y = xp.zeros((n, *windows.out, c), x.dtype)
@@ -89,7 +89,8 @@ def global_avg_pool(x: Array) -> Pair:
     return x.mean(axis=(1, 2)), vjp
 
 
-def _windows(where: str, x: Array, k: Size, stride: Size | None, pad: Any, ceil: bool) -> Windows:
+def pool_windows(where: str, x: Array, k: Size, stride: Size | None, pad: Any, ceil: bool) -> Windows:
+    """The windows of a pool, checked: stride None means k, and every pad is smaller than k."""
     windows = Windows.over(where, x, k, k if stride is None else stride, pad, ceil)
     if any(side >= length for sides, length in zip(windows.pad, windows.k, strict=True) for side in sides):
         raise ValueError(f"{where}: every pad must be smaller than k, got pad {windows.pad} and k {windows.k}")

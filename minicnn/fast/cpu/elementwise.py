@@ -1,0 +1,102 @@
+"""Activations and dropout, a piece that fits in the cache at a time, on every core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.parallel import over_batch, scratch
+from minicnn.random import Stream
+
+LEAST_SIZE = 1 << 15  # below, handing out work costs more than it saves
+
+
+def fits(x: np.ndarray, **static: Any) -> bool:
+    return type(x) is np.ndarray and x.ndim > 1 and x.size >= LEAST_SIZE
+
+
+def fits_crelu(x: np.ndarray, *, axis: int = -1) -> bool:
+    return fits(x) and axis in (-1, x.ndim - 1)
+
+
+def relu(x: np.ndarray) -> Pair:
+    """ops.relu; its derivative reads the output."""
+    y = np.empty(x.shape, x.dtype)
+    over_batch(lambda p: _done(np.maximum(x[p], 0, out=y[p])), len(x), x[:1].nbytes, x)
+
+    def vjp(g: np.ndarray) -> Grads:
+        gx = np.empty(x.shape, g.dtype)
+
+        def work(p: slice) -> None:
+            gx[p] = 0
+            np.copyto(gx[p], g[p], where=_positive(y[p]))
+
+        over_batch(work, len(y), 2 * y[:1].nbytes, y)
+        return (gx,)
+
+    return y, vjp
+
+
+def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
+    """ops.crelu on the last axis: both halves in one pass; its derivative reads the output."""
+    c = x.shape[-1]
+    y = np.empty((*x.shape[:-1], 2 * c), x.dtype)
+
+    def forward(p: slice) -> None:
+        np.maximum(x[p], 0, out=y[p][..., :c])
+        negative = y[p][..., c:]
+        np.negative(x[p], out=negative)
+        np.maximum(negative, 0, out=negative)
+
+    over_batch(forward, len(x), 3 * x[:1].nbytes, x)
+
+    def vjp(g: np.ndarray) -> Grads:
+        gx = np.empty(x.shape, g.dtype)
+
+        def work(p: slice) -> None:
+            gx[p] = 0
+            np.copyto(gx[p], g[p][..., :c], where=_positive(y[p][..., :c]))
+            np.negative(g[p][..., c:], out=gx[p], where=_positive(y[p][..., c:]))
+
+        over_batch(work, len(y), 3 * x[:1].nbytes, y)
+        return (gx,)
+
+    return y, vjp
+
+
+def dropout(x: np.ndarray, *, rate: float, stream: Stream) -> Pair:
+    """ops.dropout: every worker draws the bits of its own samples."""
+    threshold = min(round(rate * 65536), 65535)
+    scale = 1 / (1 - threshold / 65536)
+    size = x[:1].size
+    kept = np.empty(x.shape, bool)
+
+    def masked(values: np.ndarray, draw: bool) -> np.ndarray:
+        out = np.empty(values.shape, values.dtype)
+
+        def work(p: slice) -> None:
+            if draw:
+                bits = stream.at(stream.step, stream.first + p.start).uniform16(p.stop - p.start, size)
+                np.greater_equal(bits, threshold, out=kept[p].reshape(-1, size))
+            out[p] = 0
+            np.multiply(values[p], scale, out=out[p], where=kept[p])
+
+        over_batch(work, len(values), 2 * values[:1].nbytes, values)
+        return out
+
+    return masked(x, True), lambda g: (masked(g, False),)
+
+
+def fits_dropout(x: np.ndarray, *, rate: float, stream: Stream) -> bool:
+    return fits(x) and 0 <= rate < 1
+
+
+def _positive(y: np.ndarray) -> np.ndarray:
+    mask = scratch("mask", y.shape, bool)
+    return np.greater(y, 0, out=mask)
+
+
+def _done(_: object) -> None:
+    """For work that is one expression."""

@@ -1,0 +1,71 @@
+"""Convolution as a matrix product, a few images at a time: the columns stay in the cache, and so does their memory.
+
+The same sums as ops/conv.py.  What differs: the columns are copied into scratch memory that is used again and again,
+and the bias is added while a piece is in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.sums import bias_gradient
+from minicnn.ops.conv import check_filters
+from minicnn.ops.windows import Pad, Size, Windows, fold, unfold
+from minicnn.parallel import over_batch, scratch, sum_over_batch
+
+
+def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
+    return type(x) is np.ndarray
+
+
+def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
+    """ops.conv2d, any kernel, stride and pad."""
+    check_filters(x, w, b)
+    n, f = x.shape[0], w.shape[3]
+    windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
+    matrix = w.reshape(-1, f)  # (kh kw C, F)
+    length = len(matrix)
+    oh, ow = windows.out
+    sample_bytes = oh * ow * length * x.dtype.itemsize
+
+    def rows(piece: slice) -> np.ndarray:
+        blocks = unfold(x[piece], windows)  # (n, OH, OW, kh, kw, C), a view
+        copy = scratch("rows", blocks.shape, x.dtype)
+        copy[...] = blocks
+        return copy.reshape(-1, length)
+
+    y = np.empty((n, oh, ow, f), x.dtype)
+
+    def forward(piece: slice) -> None:
+        np.matmul(rows(piece), matrix, out=y[piece].reshape(-1, f))
+        if b is not None:
+            y[piece] += b
+
+    over_batch(forward, n, sample_bytes, x)
+
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        gx = np.empty(x.shape, x.dtype) if needs[0] else None
+        gw = np.zeros(matrix.shape, x.dtype) if needs[1] else None
+
+        def data_gradient(piece: slice) -> None:
+            g_rows = g[piece].reshape(-1, f)
+            blocks = scratch("rows", (len(g_rows), length), x.dtype)
+            np.matmul(g_rows, matrix.T, out=blocks)
+            gx[piece] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)  # type: ignore[index]
+
+        def weight_gradient(piece: slice) -> np.ndarray:
+            part = scratch("gw", matrix.shape, x.dtype)
+            np.matmul(rows(piece).T, g[piece].reshape(-1, f), out=part)
+            return part
+
+        if gx is not None:
+            over_batch(data_gradient, n, sample_bytes, x)
+        if gw is not None:
+            sum_over_batch(weight_gradient, n, sample_bytes, into=gw)
+            gw = gw.reshape(w.shape)
+        return gx, gw, None if b is None else bias_gradient(g)
+
+    return y, vjp

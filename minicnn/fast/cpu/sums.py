@@ -1,0 +1,15 @@
+"""Sums over all positions of a batch, on every core."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minicnn.ops.reduce import sum_to_channels
+from minicnn.parallel import sum_over_batch
+
+
+def bias_gradient(g: np.ndarray) -> np.ndarray:
+    """The sum of g (N, ..., C) over all axes but the last: (C,)."""
+    total = np.zeros(g.shape[-1], g.dtype)
+    sum_over_batch(lambda piece: sum_to_channels(g[piece]), len(g), g[:1].nbytes, into=total)
+    return total

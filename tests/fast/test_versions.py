@@ -1,0 +1,108 @@
+"""Every fast version equals its op, over drawn shapes, on one thread and on several."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minicnn import ops, parallel
+from minicnn.fast.cpu import elementwise, im2col, norm, pointwise, pool, winograd
+from tests import cases, draw
+
+
+def draw_3x3(d):
+    """A 3x3 convolution with stride 1 and any pad."""
+    n, c, f = d(st.integers(1, 3)), d(draw.SMALL), d(draw.SMALL)
+    h, w = d(st.integers(3, 11)), d(st.integers(3, 11))
+    generator = draw.rng(d)
+    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, 3, 3, c, f))
+    return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": draw.padding(d, 3)}
+
+
+def on_last_axis(d):
+    (x,), _ = draw.one_array(d)
+    return (x.reshape(len(x), -1),), {}
+
+
+VERSIONS = {
+    "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
+    "pointwise": (ops.conv2d, pointwise.conv2d, draw.pointwise_conv),
+    "linear": (ops.linear, pointwise.linear, draw.linear),
+    "winograd": (ops.conv2d, winograd.conv2d, draw_3x3),
+    "relu": (ops.relu, elementwise.relu, on_last_axis),
+    "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
+    "dropout": (ops.dropout, elementwise.dropout, cases._draw_dropout),
+    "max_pool2d": (ops.max_pool2d, pool.max_pool2d, draw.pool),
+    "batch_norm": (ops.batch_norm, norm.batch_norm, draw.norm),
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@given(data=st.data())
+def test_equals_the_textbook(name, data):
+    op, version, drawing = VERSIONS[name]
+    arrays, static = data.draw(st.composite(drawing)())
+    pieces = data.draw(st.sampled_from([1, 3000, 4 << 20]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "HOST_PIECE_BYTES", pieces)
+        patch.setenv("MINICNN_THREADS", str(data.draw(st.integers(1, 3))))
+        y, vjp = version(*arrays, **static)
+        expected, expected_vjp = op.textbook(*arrays, **static)
+        g = draw.distinct(np.random.default_rng(0), *y.shape)
+        for ours, theirs in zip((y, *vjp(g)), (expected, *expected_vjp(g)), strict=True):
+            assert (ours is None) == (theirs is None)
+            if ours is not None:
+                assert ours.shape == theirs.shape
+                np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+@given(data=st.data())
+def test_max_pool_sends_gradients_where_the_textbook_does(data):
+    """Ties, NaN, infinities, padding."""
+    (x,), static = data.draw(st.composite(draw.pool)())
+    values = [[0.0, 1.0], [-np.inf, 0.0], [-np.inf, 0.0, 1.0, np.nan]][data.draw(st.integers(0, 2))]
+    x = draw.rng(data.draw).choice(values, x.shape)
+    y, vjp = pool.max_pool2d(x, **static)
+    expected, expected_vjp = ops.max_pool2d.textbook(x, **static)
+    np.testing.assert_array_equal(y, expected)
+    g = draw.distinct(np.random.default_rng(0), *y.shape)
+    np.testing.assert_array_equal(vjp(g)[0], expected_vjp(g)[0])
+
+
+def test_nan_and_inf_as_in_the_textbook():
+    x = np.array([[np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0]])
+    for op, version in ((ops.relu, elementwise.relu), (ops.crelu, elementwise.crelu)):
+        (y, vjp), (expected, expected_vjp) = version(x), op.textbook(x)
+        np.testing.assert_array_equal(y, expected)
+        g = np.full(y.shape, np.inf)
+        np.testing.assert_array_equal(vjp(g)[0], expected_vjp(g)[0])
+
+
+@pytest.mark.parametrize("name", ["textbook", "im2col", "winograd"])
+def test_a_convolution_can_be_forced(monkeypatch, name):
+    used = []
+    monkeypatch.setattr(
+        ops.conv2d,
+        "faster",
+        [(fits, lambda *a, f=f, **s: used.append(f.__module__) or f(*a, **s)) for fits, f in ops.conv2d.faster],
+    )
+    x, w = np.ones((2, 8, 8, 32)), np.ones((3, 3, 32, 32))
+    monkeypatch.setenv("MINICNN_CONV", name)
+    ops.conv2d(x, w, pad=1)
+    assert used == ([] if name == "textbook" else [f"minicnn.fast.cpu.{name}"])
+
+
+def test_the_rule_that_chooses():
+    """Winograd for wide 3x3 layers with stride 1, a plain product for 1x1, im2col for the rest."""
+    wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
+
+    def chosen(x, k, stride=1, pad=0):
+        w = np.ones((k, k, x.shape[3], 96), np.float32)
+        return next(f for fits, f in ops.conv2d.faster if fits(x, w, stride=stride, pad=pad))
+
+    assert chosen(wide, 3, pad=1) is winograd.conv2d
+    assert chosen(wide, 3, stride=2) is im2col.conv2d
+    assert chosen(narrow, 3, pad=1) is im2col.conv2d
+    assert chosen(wide, 1) is pointwise.conv2d
+    assert chosen(wide, 1, pad=1) is im2col.conv2d
+    assert chosen(wide, 5) is im2col.conv2d
