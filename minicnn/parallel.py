@@ -17,6 +17,7 @@ sums are taken in an order that is fixed beforehand.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import queue
 import threading
@@ -160,7 +161,7 @@ def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
     Fresh memory costs as much as the work that is done in it: the system clears every page.
     """
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     block = _here.scratch.get(name)
     if block is None or block.size < size:
         block = _here.scratch[name] = np.empty(size, np.uint8)

@@ -139,12 +139,17 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
 
 class Tiling:
-    """An image cut into tiles: 6x6 of the input, every 4 pixels; 4x4 of the output."""
+    """An image cut into tiles: 6x6 of the input, every 4 pixels; 4x4 of the output.
+
+    Both sizes are rounded up to whole tiles; what lies beyond the image is zero.  A set of tiles is moved in one copy
+    between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image in
+    that order.
+    """
 
     def __init__(self, x: np.ndarray, filters: int, windows: Windows):
-        self.out, self.size = windows.out, windows.size
         (self.top, _), (self.left, _) = windows.pad
         self.rows, self.columns = (-(-size // 4) for size in windows.out)
+        self.whole = windows.out == (4 * self.rows, 4 * self.columns)
         self.channels, self.filters, self.dtype = x.shape[3], filters, x.dtype
         self.input, self.output = INPUT.astype(x.dtype), OUTPUT.astype(x.dtype)
         tiles = self.rows * self.columns
@@ -152,15 +157,11 @@ class Tiling:
 
     def input_transform(self, x: np.ndarray) -> np.ndarray:
         """V = (B' x B') d: (n, H, W, C) -> (36, tiles, C)."""
-        n, h, w, c = x.shape
-        image = self._image("image", n)
-        image[:, self.top : self.top + h, self.left : self.left + w] = x[
-            :, : image.shape[1] - self.top, : image.shape[2] - self.left
-        ]
+        n, c = len(x), self.channels
+        image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
+        embed(image, x, self.top, self.left)
         d = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
-        for i in range(6):
-            for j in range(6):
-                d[i, j] = self._places(image, i, j)
+        d[...] = self.places(image, slice(0, 6), slice(0, 6))
         v = scratch("v", (36, n * self.rows * self.columns, c), self.dtype)
         np.matmul(self.input, d.reshape(36, -1), out=v.reshape(36, -1))
         return v
@@ -170,47 +171,63 @@ class Tiling:
         n, h, w, c = gx.shape
         gd = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         np.matmul(self.input.T, gv.reshape(36, -1), out=gd.reshape(36, -1))
-        image = self._image("image", n)
-        for i in range(6):
-            for j in range(6):
-                places = self._places(image, i, j)
-                places += gd[i, j]
+        image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
+        image[:, -2:] = 0
+        image[:, :, -2:] = 0
+        # The first four rows and columns of all tiles cover the image once; the other two overlap the next tile's.
+        low, high = slice(0, 4), slice(4, 6)
+        self.places(image, low, low)[...] = gd[low, low]
+        for rows, columns in ((low, high), (high, low), (high, high)):
+            overlap = self.places(image, rows, columns)
+            overlap += gd[rows, columns]
         inside = image[:, self.top : self.top + h, self.left : self.left + w]
-        gx[:, inside.shape[1] :] = 0
-        gx[:, :, inside.shape[2] :] = 0
+        if inside.shape != gx.shape:  # pixels that no window reaches
+            gx[...] = 0
         gx[:, : inside.shape[1], : inside.shape[2]] = inside
 
     def output_transform(self, m: np.ndarray, y: np.ndarray) -> None:
         """Y = (A' x A') M: (36, tiles, F) -> (n, OH, OW, F)."""
-        n, f = y.shape[0], y.shape[3]
-        tiles = scratch("y", (4, 4, n, self.rows, self.columns, f), self.dtype)
+        n, f = len(y), self.filters
+        tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
         np.matmul(self.output, m.reshape(36, -1), out=tiles.reshape(16, -1))
-        for i in range(4):
-            for j in range(4):
-                target = y[:, i::4, j::4]
-                target[...] = tiles[i, j, :, : target.shape[1], : target.shape[2]]
+        image = y if self.whole else scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
+        self.places(image, slice(0, 4), slice(0, 4))[...] = tiles
+        if not self.whole:
+            y[...] = image[:, : y.shape[1], : y.shape[2]]
 
     def output_transform_adjoint(self, g: np.ndarray) -> np.ndarray:
-        """gM = (A x A) gY: (n, OH, OW, F) -> (36, tiles, F); places beyond the output are zero."""
-        n, f = g.shape[0], g.shape[3]
-        tiles = scratch("y", (4, 4, n, self.rows, self.columns, f), self.dtype)
-        for i in range(4):
-            for j in range(4):
-                source = g[:, i::4, j::4]
-                rows, columns = source.shape[1:3]
-                tiles[i, j, :, :rows, :columns] = source
-                tiles[i, j, :, rows:] = 0
-                tiles[i, j, :, :, columns:] = 0
+        """gM = (A x A) gY: (n, OH, OW, F) -> (36, tiles, F)."""
+        n, f = len(g), self.filters
+        image = g
+        if not self.whole:
+            image = scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
+            embed(image, g, 0, 0)
+        tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
+        tiles[...] = self.places(image, slice(0, 4), slice(0, 4))
         gm = scratch("m", (36, n * self.rows * self.columns, f), self.dtype)
         np.matmul(self.output.T, tiles.reshape(16, -1), out=gm.reshape(36, -1))
         return gm
 
-    def _image(self, name: str, n: int) -> np.ndarray:
-        """Zeros for n padded images, as large as the tiles need."""
-        image = scratch(name, (n, 4 * self.rows + 2, 4 * self.columns + 2, self.channels), self.dtype)
-        image[...] = 0
-        return image
+    def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
+        """Some places of every tile of an image: a view (places down, places across, n, rows, columns, C)."""
+        step_n, step_h, step_w, step_c = image.strides
+        return np.lib.stride_tricks.as_strided(
+            image[:, rows.start :, columns.start :],
+            shape=(
+                rows.stop - rows.start,
+                columns.stop - columns.start,
+                len(image),
+                self.rows,
+                self.columns,
+                image.shape[3],
+            ),
+            strides=(step_h, step_w, step_n, 4 * step_h, 4 * step_w, step_c),
+        )
 
-    def _places(self, image: np.ndarray, i: int, j: int) -> np.ndarray:
-        """Place (i, j) of every tile of a padded image: a view (n, rows, columns, C)."""
-        return image[:, i : i + 4 * self.rows - 3 : 4, j : j + 4 * self.columns - 3 : 4]
+
+def embed(image: np.ndarray, x: np.ndarray, top: int, left: int) -> None:
+    """Put the images x into larger ones at (top, left), zeros around; what does not fit is cut off."""
+    bottom, right = min(image.shape[1], top + x.shape[1]), min(image.shape[2], left + x.shape[2])
+    image[:, :top], image[:, bottom:] = 0, 0
+    image[:, top:bottom, :left], image[:, top:bottom, right:] = 0, 0
+    image[:, top:bottom, left:right] = x[:, : bottom - top, : right - left]

@@ -1,0 +1,192 @@
+"""A convolution as a linear map: matrix-free, dense and sparse, with its exact adjoint and an approximate inverse.
+
+    T : image (H, W, C) -> responses (OH, OW, F),    T x = conv2d(x, w)    (no bias)
+
+is the analysis operator of the frame that consists of all shifts of all filters (minicnn/theory/frames.py); its
+adjoint T' is the synthesis operator.  T' is the paper's D x nK matrix W for images: one shifted filter a column.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minicnn.autodiff import Vjp
+from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.ops.conv import conv2d
+from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pair, unfold
+
+
+def check_filters(where: str, w: Array) -> None:
+    """w is (kh, kw, C, F) with no axis empty, finite, float32 or float64, and not all zero."""
+    xp = array_module(w)
+    if w.ndim != 4 or 0 in w.shape:
+        raise ValueError(f"{where}: w must be filters of shape (kh, kw, C, F), none of them 0, got shape {w.shape}")
+    if w.dtype not in (np.float32, np.float64):
+        raise TypeError(f"{where}: w has dtype {w.dtype}; use w.astype('float64')")
+    if not bool(xp.isfinite(w).all()):
+        raise ValueError(f"{where}: w holds NaN or infinite values")
+    if not bool((w != 0).any()):
+        raise ValueError(f"{where}: all filters are zero: they span nothing")
+
+
+class Convolution:
+    """T x = conv2d(x, w) on images of one size, and its adjoint; both take a batch.
+
+    conv = Convolution(w, (227, 227), stride=4)
+    z = conv.analysis(x)                (N, H, W, C) -> (N, OH, OW, F)
+    y = conv.synthesis(z)               back; <T x, z> = <x, T' z> exactly
+    """
+
+    def __init__(self, w: Array, size: Size, *, stride: Size = 1, pad: Pad = 0):
+        check_filters("Convolution", w)
+        self.w = w  # (kh, kw, C, F)
+        self.xp = array_module(w)
+        height, width = as_pair("Convolution", "size", size)
+        one = self.xp.zeros((1, height, width, w.shape[2]), w.dtype)
+        self.windows = Windows.over("Convolution", one, w.shape[:2], stride, pad)
+        self.input_shape: tuple[int, int, int] = (height, width, w.shape[2])
+        self.output_shape: tuple[int, int, int] = (*self.windows.out, w.shape[3])
+        self._adjoint: tuple[int, Vjp] = (-1, lambda g: ())  # of the last batch size
+
+    @property
+    def shape(self) -> Pair2:
+        """Of the matrix: (OH OW F, H W C)."""
+        return math.prod(self.output_shape), math.prod(self.input_shape)
+
+    def astype(self, dtype: Any) -> Convolution:
+        """The same map in another precision."""
+        windows = self.windows
+        return Convolution(self.w.astype(dtype), windows.size, stride=windows.stride, pad=windows.pad)
+
+    def analysis(self, x: Array) -> Array:
+        """T x: (N, H, W, C) -> (N, OH, OW, F)."""
+        self._check("analysis", x, self.input_shape)
+        return conv2d(x, self.w, stride=self.windows.stride, pad=self.windows.pad)
+
+    def synthesis(self, z: Array) -> Array:
+        """T' z: (N, OH, OW, F) -> (N, H, W, C).  The derivative of conv2d, which does not depend on the image."""
+        self._check("synthesis", z, self.output_shape)
+        n = len(z)
+        if self._adjoint[0] != n:
+            zeros = self.xp.zeros((n, *self.input_shape), self.w.dtype)
+            vjp = conv2d.pair(zeros, self.w, stride=self.windows.stride, pad=self.windows.pad)[1]
+            self._adjoint = (n, vjp)
+        return self._adjoint[1](z, (True, False, False))[0]
+
+    def frame_operator(self, x: Array) -> Array:
+        """S x = T' T x: (N, H, W, C) -> (N, H, W, C)."""
+        return self.synthesis(self.analysis(x))
+
+    def dense(self) -> Array:
+        """The matrix of T, (OH OW F, H W C): column by column, T of every unit image."""
+        units = self.xp.eye(self.shape[1], dtype=self.w.dtype)
+        return self.analysis(units.reshape(-1, *self.input_shape)).reshape(len(units), -1).T
+
+    def sparse(self) -> Any:
+        """The matrix of T as a scipy.sparse.csr_array on the host, built from indices (not from conv2d).
+
+        Row (p, q, f) holds filter f at the pixels of window (p, q); cells in the padding have no column.
+        """
+        from scipy import sparse
+
+        numbers = np.arange(1, self.shape[1] + 1).reshape(1, *self.input_shape)  # 0 is the padding
+        pixels = unfold(numbers, self.windows).reshape(-1, 1, self.w[..., 0].size)  # (OH OW, 1, kh kw C)
+        values = to_host(self.w).reshape(1, -1, self.w.shape[3]).transpose(0, 2, 1)  # (1, F, kh kw C)
+        rows = np.arange(self.shape[0]).reshape(len(pixels), -1, 1)  # (OH OW, F, 1)
+        rows, pixels, values = np.broadcast_arrays(rows, pixels, values)
+        inside = pixels > 0
+        return sparse.csr_array((values[inside], (rows[inside], pixels[inside] - 1)), self.shape)
+
+    def linear_operator(self) -> Any:
+        """T as a scipy LinearOperator on host vectors; the work is done on the device of w."""
+        from scipy.sparse.linalg import LinearOperator
+
+        device = device_of(self.w)
+
+        def on_host(work: Any, shape: tuple[int, ...]) -> Any:
+            def apply(columns: np.ndarray) -> np.ndarray:  # (size,) or (size, N) -> (other size, N)
+                batch = np.ascontiguousarray(columns.reshape(math.prod(shape), -1).T, self.w.dtype)
+                return to_host(work(device.put(batch.reshape(-1, *shape)))).reshape(len(batch), -1).T
+
+            return apply
+
+        forward, adjoint = on_host(self.analysis, self.input_shape), on_host(self.synthesis, self.output_shape)
+        return LinearOperator(
+            self.shape,
+            dtype=self.w.dtype,
+            matvec=lambda v: forward(v).ravel(),
+            rmatvec=lambda v: adjoint(v).ravel(),
+            matmat=forward,
+            rmatmat=adjoint,
+        )
+
+    def _check(self, name: str, array: Array, shape: tuple[int, ...]) -> None:
+        if array.ndim != 4 or array.shape[1:] != shape:
+            raise ValueError(f"Convolution.{name}: expected shape (N, {', '.join(map(str, shape))}), got {array.shape}")
+
+
+class TileInverse:
+    """An approximate inverse of S = T' T, for iterations that would be slow without: overlapping tiles.
+
+        M r = sum over tiles i of  E_i (E_i' S E_i)^-1 E_i' r          (additive Schwarz)
+
+    E_i' cuts a tile of tile x tile pixels out of an image; neighbours overlap by half.  S is a sum of W W' over all
+    windows, so all tiles that windows meet in the same way share one matrix: nine of them, as a rule (the
+    inside, four borders, four corners).  Inside a tile the inverse is exact, which settles the fine patterns that
+    filters see badly; the iteration is left with what is smooth across tiles.
+
+    tile    in pixels; None: as many multiples of the stride as keep tile^2 C below about 2000
+    """
+
+    def __init__(self, conv: Convolution, tile: int | None = None):
+        self.conv = conv
+        (sh, sw), c = conv.windows.stride, conv.input_shape[2]
+        unit = math.lcm(sh, sw)
+        wanted = tile or max(2 * unit, int(math.sqrt(2000 / c)) // (2 * unit) * 2 * unit)
+        self.tile: Pair2 = (min(wanted, conv.input_shape[0]), min(wanted, conv.input_shape[1]))
+        step = max(unit, wanted // 2 // unit * unit)
+        rows, columns = (self._classes(axis, step) for axis in (0, 1))
+        self._parts = [(ys, xs, self._inverse(a, b)) for a, ys in rows.items() for b, xs in columns.items()]
+
+    def __call__(self, r: Array) -> Array:
+        """M r: (N, H, W, C) -> (N, H, W, C)."""
+        xp, (th, tw), c = self.conv.xp, self.tile, self.conv.input_shape[2]
+        z = xp.zeros(r.shape, r.dtype)
+        for ys, xs, inverse in self._parts:
+            cuts = xp.stack([r[:, y : y + th, x : x + tw] for y in ys for x in xs])  # (tiles, N, th, tw, C)
+            solved = (cuts.reshape(-1, th * tw * c) @ inverse).reshape(cuts.shape)
+            for i, (y, x) in enumerate((y, x) for y in ys for x in xs):
+                z[:, y : y + th, x : x + tw] += solved[i]
+        return z
+
+    def _classes(self, axis: int, step: int) -> dict[tuple[int, ...], list[int]]:
+        """Tiles along an axis by the windows that meet them: {starts of the windows in the tile: starts of tiles}."""
+        windows, tile = self.conv.windows, self.tile[axis]
+        size, k, stride, out = (pair[axis] for pair in (windows.size, windows.k, windows.stride, windows.out))
+        starts = [p * stride - windows.pad[axis][0] for p in range(out)]
+        classes: dict[tuple[int, ...], list[int]] = {}
+        for cut in [*range(0, size - tile, step), size - tile]:
+            meet = tuple(start - cut for start in starts if cut - k < start < cut + tile)
+            classes.setdefault(meet, []).append(cut)
+        return classes
+
+    def _inverse(self, ys: tuple[int, ...], xs: tuple[int, ...]) -> Array:
+        """(E' S E)^-1 of a tile met by windows that start at (ys, xs), in float64; a multiple of eps keeps it finite."""
+        xp, w = self.conv.xp, self.conv.w.astype(np.float64)
+        (th, tw), (kh, kw, c, f) = self.tile, w.shape
+        matrix = w.reshape(-1, f)
+        square = (matrix @ matrix.T).reshape(kh, kw, c, kh, kw, c)
+        gram = xp.zeros((th, tw, c, th, tw, c))
+        for y in ys:
+            for x in xs:
+                (top, bottom), (left, right) = (max(y, 0), min(y + kh, th)), (max(x, 0), min(x + kw, tw))
+                in_tile = (slice(top, bottom), slice(left, right), slice(None))
+                in_window = (slice(top - y, bottom - y), slice(left - x, right - x), slice(None))
+                gram[in_tile + in_tile] += square[in_window + in_window]
+        n = th * tw * c
+        gram = gram.reshape(n, n)
+        gram += n * np.finfo(np.float64).eps * gram.max() * xp.eye(n)
+        return xp.linalg.inv(gram).astype(self.conv.w.dtype)
