@@ -1,4 +1,4 @@
-"""Reverse-mode differentiation: Tensor, Tape and @op.
+"""Reverse-mode differentiation: @op and Tape.
 
 An *op* is a pure function of arrays.  It returns its value and its vector-Jacobian product, side by side:
 
@@ -6,16 +6,16 @@ An *op* is a pure function of arrays.  It returns its value and its vector-Jacob
     def avr(x):
         return abs(x), lambda g: (g * sign(x),)      # one gradient (or None) for each positional argument
 
-Given arrays it computes an array.  Given a Tensor it computes a Tensor, and if a Tape is recording it adds
-(output, inputs, vjp) to the record.  Walking that record backwards is the chain rule:
+Given arrays it computes an array.  Given a Tensor it computes a Tensor, and if a Tape is recording it notes what was
+computed from what, with the vjp.  Walking that record backwards is the chain rule:
 
     with Tape() as tape:
         loss = softmax_cross_entropy(model(x), labels)
     tape.backward(loss)                              # adds d loss / d p to p.grad of every Parameter p
 
 The record is in the order of creation, which is a topological order: backward is a loop, with no sort and no
-recursion.  A vjp closes over arrays, never over Tensors: there are no cycles, and what stays in memory is
-exactly what it mentions.  First derivatives only.
+recursion.  A vjp closes over arrays, never over Tensors, and the record holds no Tensors but the leaves: there are no
+cycles, and what stays in memory is exactly what the derivatives mention.  First derivatives only.
 """
 
 from __future__ import annotations
@@ -25,130 +25,30 @@ import os
 from collections.abc import Callable
 from contextvars import ContextVar, Token
 from functools import update_wrapper
-from numbers import Real
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of, is_array, to_host
+from minicnn.backend import Array, array_module, device_of
+from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked
+
+__all__ = ["OPS", "Buffer", "Grads", "Op", "Pair", "Parameter", "Tape", "Tensor", "Vjp", "is_tracked", "op"]
 
 Grads = tuple[Array, ...]  # an array or None for each positional argument
 Vjp = Callable[..., Grads]
 Pair = tuple[Array, Vjp]
 
-OPS: dict[str, Op] = {}  # every op by its name
-
 _recording: ContextVar[Tape | None] = ContextVar("the tape that is recording", default=None)
 
 
-class Tensor:
-    """An array that a tape can follow.  `requires_grad` marks a leaf: backward adds to its `.grad`."""
+class Step(NamedTuple):
+    """One line of a tape's record.  An input is a leaf, the node of a computed Tensor, or None: no gradient wanted."""
 
-    __slots__ = ("__weakref__", "data", "grad", "requires_grad", "tracked")
-    __array_ufunc__ = None  # numpy_array + tensor calls Tensor.__radd__
-
-    def __init__(self, data: Array, *, requires_grad: bool = False):
-        self.data: Array = _as_array("Tensor", "data", data)
-        self.grad: Array | None = None
-        self.requires_grad = requires_grad
-        self.tracked = requires_grad  # leads to a leaf, so a tape records what is computed from it
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.data.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.data.ndim
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.data.dtype
-
-    def numpy(self) -> np.ndarray:
-        """The values as a NumPy array (the very array of a Tensor on the CPU, a copy from a GPU)."""
-        return to_host(self.data)
-
-    def item(self) -> float:
-        """The value of a Tensor of one element."""
-        return float(self.data.item())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device={device_of(self.data)})"
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise TypeError("a Tensor is not converted to an array silently: use tensor.numpy() or tensor.data")
-
-    # Operators, so that a loss can be written as a formula.  The ops are looked up by name because they are
-    # defined in minicnn.ops, which imports this file.
-
-    def _binary(self, name: str, other: object, *, reflected: bool = False) -> Tensor:
-        if isinstance(other, Real):  # a number takes the dtype and the device of the Tensor
-            other = array_module(self.data).asarray(other, self.dtype)
-        if not isinstance(other, Tensor) and not is_array(other):
-            return NotImplemented
-        return OPS[name](other, self) if reflected else OPS[name](self, other)
-
-    def __add__(self, other: object) -> Tensor:
-        return self._binary("add", other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: object) -> Tensor:
-        return self._binary("subtract", other)
-
-    def __rsub__(self, other: object) -> Tensor:
-        return self._binary("subtract", other, reflected=True)
-
-    def __mul__(self, other: object) -> Tensor:
-        return self._binary("multiply", other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: object) -> Tensor:
-        return self._binary("divide", other)
-
-    def __rtruediv__(self, other: object) -> Tensor:
-        return self._binary("divide", other, reflected=True)
-
-    def __matmul__(self, other: object) -> Tensor:
-        return self._binary("matmul", other)
-
-    def __rmatmul__(self, other: object) -> Tensor:
-        return self._binary("matmul", other, reflected=True)
-
-    def __neg__(self) -> Tensor:
-        return OPS["negative"](self)
-
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["reduce_sum"](self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["reduce_mean"](self, axis=axis, keepdims=keepdims)
-
-    def reshape(self, *shape: int) -> Tensor:
-        return OPS["reshape"](self, shape=shape)
-
-
-class Parameter(Tensor):
-    """A Tensor that is learned: a leaf whose gradient is always wanted."""
-
-    __slots__ = ()
-
-    def __init__(self, data: Array):
-        super().__init__(data, requires_grad=True)
-
-
-class Buffer:
-    """An array that belongs to a model but is not learned, such as a running mean."""
-
-    __slots__ = ("data",)
-
-    def __init__(self, data: Array):
-        self.data = data
+    op: Op
+    out: Node
+    inputs: list[Tensor | Node | None]
+    kinds: list[tuple[tuple[int, ...], Any] | None]  # shape and dtype that each gradient must have
+    vjp: Vjp
 
 
 class Tape:
@@ -158,7 +58,7 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self._steps: list[tuple[Tensor, tuple[Any, ...], Vjp, bool]] = []
+        self._steps: list[Step] = []
         self._token: Token[Tape | None] | None = None
 
     def __enter__(self) -> Tape:
@@ -174,47 +74,69 @@ class Tape:
     def __len__(self) -> int:
         return len(self._steps)
 
+    def record(self, op: Op, out: Tensor, args: tuple[Any, ...], vjp: Vjp) -> None:
+        """Note that `out` was computed from `args`, some of which are tracked."""
+        out.node = Node()
+        inputs = [None if not is_tracked(a) else a if a.requires_grad else a.node for a in args]
+        kinds = [(a.shape, a.dtype) if is_tracked(a) else None for a in args]
+        self._steps.append(Step(op, out.node, inputs, kinds, vjp))
+
     def backward(self, loss: Tensor) -> None:
         """Add d loss / d leaf to the `.grad` of every leaf.
 
-        The record is consumed on the way, so memory is released as soon as it is no longer needed.
+        The record is consumed on the way, so memory is released as soon as it is no longer needed.  If a derivative
+        raises, the leaves that it had not reached keep their old gradients.
         """
         self._check(loss)
-        grads = {id(loss): array_module(loss.data).ones_like(loss.data)}
-        while self._steps:
-            out, inputs, vjp, selective = self._steps.pop()
-            g = grads.pop(id(out), None)
-            if g is None:  # does not lead to the loss
-                continue
-            needs = [is_tracked(x) for x in inputs]
-            for x, gx in zip(inputs, vjp(g, needs) if selective else vjp(g), strict=True):
-                if gx is None or not is_tracked(x):
-                    continue
-                if x.requires_grad:
-                    x.grad = _owned(gx, g) if x.grad is None else x.grad + gx
-                else:
-                    grads[id(x)] = grads[id(x)] + gx if id(x) in grads else gx
+        grads: dict[Node, Array] = {loss.node: array_module(loss.data).ones_like(loss.data)}  # type: ignore[dict-item]
+        with device_of(loss.data).active():
+            while self._steps:
+                step = self._steps.pop()
+                g = grads.pop(step.out, None)
+                if g is not None:  # otherwise it does not lead to the loss
+                    for x, gx in zip(step.inputs, _gradients(step, g), strict=True):
+                        if isinstance(x, Tensor) and gx is not None:
+                            x.grad = _owned(gx, g) if x.grad is None else as_array("backward", "grad", x.grad + gx)
+                        elif isinstance(x, Node) and gx is not None:
+                            grads[x] = as_array("backward", "gradient", grads[x] + gx) if x in grads else gx
+        if grads:
+            raise RuntimeError(
+                "backward: the loss depends on Tensors that another tape recorded, or that this one has consumed; "
+                "compute everything between the leaves and the loss within one `with Tape()`"
+            )
 
     def _check(self, loss: Tensor) -> None:
         if not isinstance(loss, Tensor):
             raise TypeError(f"backward: the loss must be a Tensor, got {type(loss).__name__}; compute it from Tensors")
         if loss.data.size != 1:
             raise ValueError(f"backward: the loss must be a scalar, got shape {loss.shape}; take a mean or a sum")
-        if not any(out is loss for out, *_ in self._steps):
+        if loss.node is None or not any(step.out is loss.node for step in self._steps):
             raise RuntimeError(
                 "backward: the loss is not on this tape: it was computed outside `with Tape()`, depends on no "
                 "Parameter, or the tape was consumed by an earlier backward"
             )
 
 
-def is_tracked(x: object) -> bool:
-    return isinstance(x, Tensor) and x.tracked
+def _gradients(step: Step, g: Array) -> list[Array]:
+    """What the vjp of a step gives, checked: one gradient (or None) for each argument, of its shape and dtype."""
+    needs = [x is not None for x in step.inputs]
+    grads = [
+        np.asarray(gx) if isinstance(gx, np.generic) else gx
+        for gx in (step.vjp(g, needs) if step.op.selective else step.vjp(g))
+    ]
+    if len(grads) != len(needs):
+        raise RuntimeError(f"{step.op.name}: its vjp gives {len(grads)} gradients for {len(needs)} arguments")
+    for i, (gx, kind) in enumerate(zip(grads, step.kinds, strict=True)):
+        if gx is not None and kind is not None and (gx.shape, gx.dtype) != kind:
+            raise RuntimeError(
+                f"{step.op.name}: its vjp gives argument {i} a gradient of shape {gx.shape} and dtype {gx.dtype}; "
+                f"the argument has {kind[0]} and {kind[1]}"
+            )
+    return grads
 
 
 def _owned(gx: Array, g: Array) -> Array:
     """gx as an array of its own: add, for one, hands the same g to both its arguments."""
-    if isinstance(gx, np.generic):
-        return np.asarray(gx)
     return gx.copy() if gx is g or gx.base is not None else gx
 
 
@@ -231,21 +153,30 @@ class Op:
         self.textbook = textbook
         self.faster: list[tuple[Callable[..., bool], Callable[..., Pair]]] = []
         self.name = textbook.__name__
+        self.selective = selective
         self._integers = integers
-        self._selective = selective
         kinds = inspect.Parameter
         parameters = inspect.signature(textbook).parameters.values()
         self._names = [p.name for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
         self._optional = {p.name for p in parameters if p.default is None}
+        self._any_number = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
         update_wrapper(self, textbook)
         OPS[self.name] = self
 
     def pair(self, *args: Array, **static: Any) -> Pair:
         arrays = self._checked(self._positional(args, static))
-        chosen = self.textbook
-        if os.environ.get("MINICNN_FAST") != "0":
-            chosen = next((fast for fits, fast in self.faster if fits(*arrays, **static)), chosen)
-        y, vjp = chosen(*arrays, **static)
+        if not arrays:
+            return self.textbook(**static)
+        with device_of(arrays[0]).active():
+            chosen = self.textbook
+            if self.faster and os.environ.get("MINICNN_FAST") != "0":
+                chosen = next((fast for fits, fast in self.faster if fits(*arrays, **static)), chosen)
+            y, vjp = chosen(*arrays, **static)
+        if y.dtype != arrays[0].dtype:
+            raise TypeError(
+                f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "
+                "numbers, and arrays among them in the dtype of the input"
+            )
         return np.asarray(y) if isinstance(y, np.generic) else y, vjp
 
     def __call__(self, *args: Any, **static: Any) -> Any:
@@ -256,8 +187,7 @@ class Op:
         out = Tensor(y)
         tape = _recording.get()
         if tape is not None and any(map(is_tracked, args)):
-            out.tracked = True
-            tape._steps.append((out, args, vjp, self._selective))
+            tape.record(self, out, args, vjp)
         return out
 
     def __repr__(self) -> str:
@@ -265,45 +195,44 @@ class Op:
 
     def _positional(self, args: tuple[Any, ...], static: dict[str, Any]) -> tuple[Any, ...]:
         """All array arguments in order: those given by keyword leave `static`, and an absent bias is None."""
+        if len(args) > len(self._names) and not self._any_number:
+            raise TypeError(
+                f"{self.name}: takes {len(self._names)} arrays, got {len(args)}; other options are keywords"
+            )
         for name in self._names[len(args) :]:
             if name not in static and name not in self._optional:
                 raise TypeError(f"{self.name}: the argument {name} is missing")
             args = (*args, static.pop(name, None))
         return args
 
-    def _checked(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+    def _checked(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
         """One device, one dtype, float32 or float64: what every op may rely on."""
         checked, floats = [], {}
         for i, array in enumerate(arrays):
             name = self._names[i] if i < len(self._names) else f"argument {i}"
             if array is not None or name not in self._optional:
-                array = _as_array(self.name, name, array)
+                array = as_array(self.name, name, array)
                 if name not in self._integers:
                     floats[name] = array
             checked.append(array)
-        for name, array in floats.items():
-            if array.dtype not in (np.float32, np.float64):
-                raise TypeError(
-                    f"{self.name}: {name} has dtype {array.dtype}; only float32 and float64 are computed with: "
-                    f"use {name}.astype('float32')"
-                )
-        for what, kinds in (
-            ("dtypes", {name: str(array.dtype) for name, array in floats.items()}),
-            ("devices", {name: device_of(array).name for name, array in floats.items()}),
-        ):
-            if len(set(kinds.values())) > 1:
-                found = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-                remedy = "x.astype(dtype)" if what == "dtypes" else "minicnn.to_device(x, device) or model.to(device)"
-                raise TypeError(f"{self.name}: arguments of different {what}: {found}; convert one: {remedy}")
+        dtypes = {array.dtype for array in floats.values()}
+        if not dtypes <= _FLOATS:
+            name, array = next((n, a) for n, a in floats.items() if a.dtype not in _FLOATS)
+            raise TypeError(
+                f"{self.name}: {name} has dtype {array.dtype}; only float32 and float64 are computed with: "
+                f"use {name}.astype('float32')"
+            )
+        if len(dtypes) > 1:
+            found = ", ".join(f"{name} {array.dtype}" for name, array in floats.items())
+            raise TypeError(f"{self.name}: arguments of different dtypes: {found}; convert one: x.astype(dtype)")
+        if len({device_of(array).name for array in floats.values()}) > 1:
+            found = ", ".join(f"{name} {device_of(array).name}" for name, array in floats.items())
+            remedy = "minicnn.to_device(x, device) or model.to(device)"
+            raise TypeError(f"{self.name}: arguments of different devices: {found}; convert one: {remedy}")
         return tuple(checked)
 
 
-def _as_array(where: str, name: str, x: object) -> Array:
-    if isinstance(x, np.generic):
-        return np.asarray(x)
-    if not is_array(x):
-        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
-    return x
+_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 @overload

@@ -45,11 +45,14 @@ class Optimiser:
         clip: float | None = None,
     ):
         self.parameters = list(parameters)
+        if len({id(p) for p in self.parameters}) != len(self.parameters):
+            raise ValueError(f"{type(self).__name__}: a parameter was given twice")
         if not self.parameters:
             raise ValueError(f"{type(self).__name__}: got no parameters")
         if clip is not None and not clip > 0:
             raise ValueError(f"{type(self).__name__}: clip must be positive, got {clip}")
-        self.lr, self.weight_decay, self.clip = as_schedule(lr), as_schedule(weight_decay), clip
+        self.lr, self.weight_decay = as_schedule(lr), as_schedule(weight_decay)
+        self.clip = None if clip is None else float(clip)
         self.steps = 0  # taken so far, which is where the schedules are
         self.updates = [0] * len(self.parameters)  # of each parameter: fewer, if its gradient came late
         self.state: list[dict[str, Array]] = [{} for _ in self.parameters]
@@ -60,15 +63,17 @@ class Optimiser:
 
     def step(self) -> None:
         """Change every parameter in place, by the rule of `update`."""
-        lr, decay, scale = self.lr(self.steps), self.weight_decay(self.steps), self._clip_scale()
-        for i, p in enumerate(self.parameters):
-            if p.grad is None:
-                continue
-            g = p.grad if scale is None else p.grad * scale
-            if decay:
-                g = g + decay * p.data
-            self.updates[i] += 1
-            self.update(p.data, g, self.state[i], lr, self.updates[i])
+        lr, decay = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
+        with device_of(self.parameters[0].data).active():
+            scale = self._clip_scale()
+            for i, p in enumerate(self.parameters):
+                if p.grad is None:
+                    continue
+                g = p.grad if scale is None else p.grad * scale
+                if decay:
+                    g = g + decay * p.data
+                self.updates[i] += 1
+                self.update(p.data, g, self.state[i], lr, self.updates[i])
         self.steps += 1
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
@@ -108,8 +113,9 @@ class Optimiser:
                 p = self.parameters[int(index)].data
                 state[int(index)][slot] = device_of(p).put(np.array(array, p.dtype))
         for i, slots in enumerate(state):
-            if slots and len(slots) != len(self.slots):
-                problems.append(f"incomplete: parameter {i} has only {', '.join(slots)}")
+            missing = [slot for slot in self.slots if slot not in slots]
+            if missing and (slots or ("updates" in saved and len(saved["updates"]) > i and saved["updates"][i] > 0)):
+                problems.append(f"incomplete: parameter {i} lacks {', '.join(missing)}")
         if problems:
             raise ValueError(f"{type(self).__name__}: the saved state does not fit:\n  " + "\n  ".join(problems))
         self.steps, self.updates, self.state = int(saved["steps"]), saved["updates"].tolist(), state
@@ -121,8 +127,6 @@ class SGD(Optimiser):
     Torch 7's moving average of gradients is dampening = momentum; at the same lr its steps are 1 - momentum times
     as long.
     """
-
-    slots = ("velocity",)
 
     def __init__(
         self,
@@ -140,7 +144,8 @@ class SGD(Optimiser):
             raise ValueError(f"SGD: momentum and dampening must be in [0, 1), got {momentum} and {dampening}")
         if nesterov and (momentum == 0 or dampening != 0):
             raise ValueError("SGD: nesterov needs a momentum and no dampening")
-        self.momentum, self.dampening, self.nesterov = momentum, dampening, nesterov
+        self.momentum, self.dampening, self.nesterov = float(momentum), float(dampening), nesterov
+        self.slots = ("velocity",) if momentum else ()
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         if self.momentum:
@@ -149,7 +154,7 @@ class SGD(Optimiser):
                 v *= self.momentum
                 v += (1 - self.dampening) * g
             else:
-                v = state["velocity"] = g.copy()
+                v = state["velocity"] = array_module(p).array(g)  # a copy
             g = g + self.momentum * v if self.nesterov else v
         p -= lr * g
 

@@ -11,8 +11,9 @@ function of (key, i), so nothing has to be drawn in order.  A run that is interr
 threads or machines, or moved to a GPU sees the same numbers.
 
     key      (2 words of 64 bits)  the first 16 bytes of BLAKE2b over the JSON of [seed, name, name, ...]
-    counter  (4 words of 64 bits)  [block, 0, step, kind], one block of four 64-bit words for each value;
-                                   kind is 0 for `generator` and 1 for `uniform16`
+    counter  (4 words of 64 bits)  [block, 0, step, kind]; each value gives a block of four 64-bit words.  Blocks are
+                                   numbered from 1, because NumPy counts up before it computes.  kind is 0 for
+                                   `generator` and 1 for `uniform16`, which takes 16 numbers from each block
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ backend.register_array_type(standin.StandInArray, lambda x: STANDIN)
 
 _no_gpu = gpu_problem()
 
+OTHERS = [STANDIN] if _no_gpu else [STANDIN, backend.device("gpu")]  # than the CPU
+
 on_devices = pytest.mark.parametrize(
     "device",
     [

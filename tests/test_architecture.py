@@ -14,9 +14,10 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 ORDER = [
     {"backend", "schedule", "checkpoint"},
     {"parallel", "random"},
-    {"autodiff", "data"},
+    {"tensor", "data"},
+    {"autodiff"},
     {"gradcheck", "ops"},
-    {"fast"},
+    {"fast", "theory"},
     {"nn", "optim"},
     {"models", "training"},
     {"__main__", ""},  # "" is minicnn/__init__.py

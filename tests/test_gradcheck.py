@@ -74,6 +74,24 @@ def test_single_precision_is_refused():
         check_gradient(ops.relu, X.astype(np.float32))
 
 
+def test_small_derivatives_are_checked_too():
+    def tiny(x):
+        return 1e-7 * x * x, lambda g: (0 * g,)
+
+    with pytest.raises(GradientError):
+        check_gradient(make(tiny), X)
+
+
+def test_gradients_come_back_when_a_check_fails():
+    p = Parameter(np.ones(3))
+    p.grad = np.full(3, 7.0)
+    wrong = product_with(lambda g, a, b: g * b, lambda g, a, b: g * 0)
+    with pytest.raises(GradientError):
+        check_gradient(lambda x: wrong(x, p), X, parameters=[p])
+    np.testing.assert_array_equal(p.grad, 7)
+    np.testing.assert_array_equal(p.data, 1)
+
+
 def test_a_kink_is_noticed():
     """At 0 the two sides of |x| differ, and no gradient agrees with a central difference of relu."""
     with pytest.raises(GradientError):

@@ -134,6 +134,39 @@ def test_a_parameter_without_gradient_is_left_alone():
     assert p.data.item() == 1
 
 
+def test_scalars_are_parameters_too():
+    """NumPy turns 0-d arrays into scalars, which nothing writes into."""
+    results = []
+    for shape in ((), (1,)):
+        p = Parameter(np.ones(shape))
+        optimiser = SGD([p], lr=0.1, momentum=0.9, weight_decay=0.1, clip=100.0)
+        for _ in range(4):
+            p.grad = np.ones(shape)
+            optimiser.step()
+        results.append(p.data.item())
+    assert results[0] == results[1]
+
+
+def test_numpy_numbers_do_not_change_the_precision():
+    p = Parameter(np.ones(3, np.float32))
+    optimiser = SGD([p], Piecewise((1,), (np.float64(0.1), np.float64(0.2))), momentum=np.float64(0.9),
+                    weight_decay=Piecewise((), (np.float64(0.1),)), clip=np.float64(1.0))  # fmt: skip
+    for _ in range(2):
+        p.grad = np.ones(3, np.float32)
+        optimiser.step()
+    assert optimiser.state_dict()["velocity.0"].dtype == np.float32
+
+
+def test_a_state_of_another_optimiser_is_refused():
+    p = Parameter(np.ones(2))
+    plain = SGD([p], lr=0.1)
+    quadratic_steps(plain, [p], 2)
+    with pytest.raises(ValueError, match="incomplete: parameter 0 lacks mean, square"):
+        Adam([p]).load_state_dict(plain.state_dict())
+    with pytest.raises(ValueError, match="a parameter was given twice"):
+        SGD([p, p], lr=0.1)
+
+
 @on_devices
 def test_a_small_network_learns(device):
     """Two classes that no linear map separates, which CReLU does."""
@@ -191,6 +224,6 @@ def test_a_state_that_does_not_fit_is_refused_whole():
         "  unexpected: velocity.0",
         "  unexpected: mean.7",
         "  unexpected: x",
-        "  incomplete: parameter 0 has only square",
+        "  incomplete: parameter 0 lacks mean",
     ]
     assert optimiser.steps == 1

@@ -64,12 +64,11 @@ def vgg(
     for i, block in enumerate(BLOCKS, start=1):
         for width in block:
             number += 1
-            filters = scaled(width, scale)
             if number in at:
-                bn = 1e-3 if bn_before_act else None
-                rows.append(Conv(f"conv{number}", filters // ACTIVATIONS[act][1], k=3, pad=1, act=act, bn=bn))
+                filters, bn = scaled(width / ACTIVATIONS[act][1], scale), 1e-3 if bn_before_act else None
+                rows.append(Conv(f"conv{number}", filters, k=3, pad=1, act=act, bn=bn))
             else:
-                rows.append(Conv(f"conv{number}", filters, k=3, pad=1, act="relu", bn=1e-3))
+                rows.append(Conv(f"conv{number}", scaled(width, scale), k=3, pad=1, act="relu", bn=1e-3))
             rows.append(Drop(f"drop{number}", rates.get(number, 0.0)))
         rows.append(MaxPool(f"pool{i}", k=2, stride=2))
     hidden = scaled(512, scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,9 @@ class BatchNorm(Module):
 
     def __init__(self, c: int, *, eps: float = 1e-5, momentum: float = 0.1, scheme: Scheme = init.ones):
         _positive("BatchNorm", c=c)
-        self.eps, self.momentum = eps, momentum
+        if not (eps > 0 and 0 <= momentum <= 1):
+            raise ValueError(f"BatchNorm: needs eps > 0 and momentum in [0, 1], got {eps} and {momentum}")
+        self.eps, self.momentum = float(eps), float(momentum)
         self.gamma, self.beta = _parameter(c), _parameter(c)
         self.running_mean = Buffer(np.zeros(c, np.float32))
         self.running_var = Buffer(np.ones(c, np.float32))
@@ -100,9 +103,10 @@ class BatchNorm(Module):
         if count < 2:
             raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
         mean, var = moments = ops.batch_moments(values)
+        y = ops.batch_norm(x, self.gamma, self.beta, moments=moments, eps=self.eps)  # refuses what does not fit
         for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
             running.data = (1 - self.momentum) * running.data + self.momentum * now
-        return ops.batch_norm(x, self.gamma, self.beta, moments=moments, eps=self.eps)
+        return y
 
 
 class Dropout(Module):
@@ -115,10 +119,10 @@ class Dropout(Module):
 
     def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
         if not train or self.rate == 0:
-            return _as_tensor(x)
+            return x
         if stream is None:
             raise ValueError("Dropout: training needs random bits: model(x, train=True, stream=Stream(seed).at(step))")
-        return ops.dropout(_as_tensor(x), rate=self.rate, stream=stream)
+        return ops.dropout(x, rate=self.rate, stream=stream)
 
     def kernel(self) -> str:
         return f"rate {self.rate:g}"
@@ -131,7 +135,7 @@ class Lambda(Module):
         self.function, self.options = function, options
 
     def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
-        return self.function(_as_tensor(x), **self.options)
+        return self.function(x, **self.options)
 
     def kernel(self) -> str:
         given = {name: getattr(value, "name", value) for name, value in self.options.items() if value}
@@ -179,7 +183,7 @@ class CReLU(Lambda):
 
     def __init__(self, activation: Op = ops.relu, **options: Any):
         if activation is ops.relu:
-            super().__init__(ops.crelu)
+            super().__init__(ops.crelu, **options)
         else:
             super().__init__(ops.concatenated, activation=activation, **options)
 
@@ -195,18 +199,14 @@ class Flatten(Module):
     """(N, ...) -> (N, everything else)."""
 
     def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
-        return ops.reshape(_as_tensor(x), shape=(x.shape[0], math.prod(x.shape[1:])))
+        return ops.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
 
 
 def _parameter(*shape: int) -> Parameter:
     return Parameter(np.zeros(shape, np.float32))
 
 
-def _as_tensor(x: Any) -> Tensor:
-    return x if isinstance(x, Tensor) else Tensor(x)
-
-
 def _positive(where: str, **sizes: int) -> None:
     for name, size in sizes.items():
-        if not (isinstance(size, int) and size > 0):
+        if not (isinstance(size, Integral) and size > 0):
             raise ValueError(f"{where}: {name} must be a positive integer, got {size!r}")

@@ -28,13 +28,21 @@ class Module:
 
     def __call__(self, x: Array | Tensor, *, train: bool = False, stream: Stream | None = None) -> Tensor:
         """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`."""
-        return self.forward(x, train, stream)
+        y = self.forward(x, train, stream)
+        return y if isinstance(y, Tensor) else Tensor(y)
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor | Array:
+        """What __call__ computes; x is a Tensor or an array.  A module that hands `stream` to several parts gives each
+        its own: stream.child(name)."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        return ((name, part) for name, part in vars(self).items() if isinstance(part, Module))
+        """The parts, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
+        for name, value in vars(self).items():
+            parts = enumerate(value) if isinstance(value, (list, tuple)) else [("", value)]
+            for i, part in parts:
+                if isinstance(part, Module):
+                    yield f"{name}.{i}" if i != "" else name, part
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
@@ -50,7 +58,8 @@ class Module:
                     yield f"{path}.{name}" if path else name, value
 
     def parameters(self) -> list[Parameter]:
-        return [p for _, p in self.named_state() if isinstance(p, Parameter)]
+        """Each once, however often it is used."""
+        return list({id(p): p for _, p in self.named_state() if isinstance(p, Parameter)}.values())
 
     def zero_grad(self) -> None:
         for p in self.parameters():
@@ -61,6 +70,8 @@ class Module:
         where = None if target is None else device(target)
         for _, value in self.named_state():
             if dtype is not None:
+                if np.dtype(dtype) not in (np.float32, np.float64):
+                    raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
                 value.data = value.data.astype(dtype)
             if where is not None:
                 value.data = to_device(value.data, where)
@@ -117,6 +128,8 @@ class Sequential(Module):
 
     def __init__(self, *layers: Module, **named: Module):
         self.layers = {str(i): layer for i, layer in enumerate(layers)} | named
+        if len(self.layers) != len(layers) + len(named):
+            raise ValueError("Sequential: a keyword has the name of a positional layer")
         for name, layer in self.layers.items():
             if not isinstance(layer, Module):
                 raise TypeError(f"Sequential: layer {name} must be a Module, got {type(layer).__name__}")

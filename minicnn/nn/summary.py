@@ -8,7 +8,6 @@ from typing import TextIO
 
 import numpy as np
 
-from minicnn.autodiff import Parameter
 from minicnn.backend import device_of
 from minicnn.nn.module import Sequential
 
@@ -63,10 +62,12 @@ def describe(model: Sequential, input_shape: tuple[int, ...]) -> Summary:
     modules = dict(model.modules())
     like = next((p.data for p in model.parameters()), np.zeros(1, np.float32))
     x = device_of(like).put(np.zeros((1, *input_shape), like.dtype))
-    rows = []
+    rows, counted = [], set()
     for name, y in model.trace(x):
         layer = modules[name]
-        own = sum(value.data.size for _, value in layer.named_state() if isinstance(value, Parameter))
+        new = [p for p in layer.parameters() if id(p) not in counted]  # a layer used twice has its parameters once
+        counted |= {id(p) for p in new}
+        own = sum(p.data.size for p in new)
         output = tuple(y.shape[1:])
         rows.append(Row(name, type(layer).__name__, layer.kernel(), output, own, layer.multiply_adds(output)))
     return Summary(tuple(rows), tuple(input_shape))

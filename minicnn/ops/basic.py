@@ -13,26 +13,38 @@ from minicnn.random import Stream
 @op
 def add(a: Array, b: Array) -> Pair:
     """y = a + b, with broadcasting.        ga = g,  gb = g."""
-    return a + b, lambda g: (unbroadcast(g, a.shape), unbroadcast(g, b.shape))
+    _check_broadcast("add", a, b)
+    a_shape, b_shape = a.shape, b.shape  # the derivative needs the shapes, not the arrays
+    return a + b, lambda g: (unbroadcast(g, a_shape), unbroadcast(g, b_shape))
 
 
 @op
 def subtract(a: Array, b: Array) -> Pair:
     """y = a - b, with broadcasting.        ga = g,  gb = -g."""
-    return a - b, lambda g: (unbroadcast(g, a.shape), unbroadcast(-g, b.shape))
+    _check_broadcast("subtract", a, b)
+    a_shape, b_shape = a.shape, b.shape
+    return a - b, lambda g: (unbroadcast(g, a_shape), unbroadcast(-g, b_shape))
 
 
 @op
 def multiply(a: Array, b: Array) -> Pair:
     """y = a b, element by element, with broadcasting.        ga = g b,  gb = g a."""
+    _check_broadcast("multiply", a, b)
     return a * b, lambda g: (unbroadcast(g * b, a.shape), unbroadcast(g * a, b.shape))
 
 
 @op
 def divide(a: Array, b: Array) -> Pair:
     """y = a / b, element by element, with broadcasting.        ga = g / b,  gb = -g y / b."""
+    _check_broadcast("divide", a, b)
     y = a / b
     return y, lambda g: (unbroadcast(g / b, a.shape), unbroadcast(-g * y / b, b.shape))
+
+
+def _check_broadcast(where: str, a: Array, b: Array) -> None:
+    """Aligned at the right, each pair of lengths must be equal or hold a 1."""
+    if not all(m == n or 1 in (m, n) for m, n in zip(a.shape[::-1], b.shape[::-1], strict=False)):
+        raise ValueError(f"{where}: shapes {a.shape} and {b.shape} do not broadcast; reshape one of them")
 
 
 @op
@@ -71,7 +83,12 @@ def linear(x: Array, w: Array, b: Array | None = None) -> Pair:
 @op
 def reshape(x: Array, *, shape: tuple[int, ...]) -> Pair:
     """y = x in another shape, in row-major order; one length may be -1.        gx = g in the old shape."""
-    return x.reshape(shape), lambda g: (g.reshape(x.shape),)
+    before = x.shape
+    try:
+        y = x.reshape(shape)
+    except ValueError:
+        raise ValueError(f"reshape: x of shape {before} does not fill the shape {shape}") from None
+    return y, lambda g: (g.reshape(before),)
 
 
 @op
@@ -81,6 +98,9 @@ def concat(*xs: Array, axis: int = -1) -> Pair:
         raise ValueError("concat: needs at least one array")
     xp = array_module(xs[0])
     (axis,) = normal_axes("concat", xs[0], axis)
+    shapes = [x.shape for x in xs]
+    if len({(len(shape), *shape[:axis], *shape[axis + 1 :]) for shape in shapes}) > 1:
+        raise ValueError(f"concat: the shapes {shapes} differ in other axes than {axis}")
     ends = [sum(x.shape[axis] for x in xs[: i + 1]) for i in range(len(xs) - 1)]
     return xp.concatenate(xs, axis), lambda g: tuple(xp.split(g, ends, axis))
 

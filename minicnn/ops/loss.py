@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair, op
-from minicnn.backend import Array, array_module, is_array
+from minicnn.backend import Array, array_module, device_of, is_array
 
 
 @op
@@ -31,17 +31,18 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> Pair:
     logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - onehot(labels)) / N.
 
     Labels on the host are checked to lie in 0 .. classes - 1.  Checking labels that are on a GPU would make the
-    program wait for it, so there a label out of range gives a loss of NaN instead of an error.
+    program wait for it, so there a label out of range gives NaN, loss and gradient, instead of an error.
     """
     xp = array_module(logits)
     n, classes = _check(logits, labels)
     labels = xp.asarray(labels)
     log_p = _log_softmax(logits)  # (N, classes)
     onehot = labels[:, None] == xp.arange(classes)  # (N, classes), all False where a label is out of range
-    y = -xp.where(onehot.any(axis=1), xp.where(onehot, log_p, 0).sum(axis=1), np.nan).mean()
+    valid = onehot.any(axis=1, keepdims=True)  # (N, 1)
+    y = -xp.where(valid, xp.where(onehot, log_p, 0).sum(axis=1, keepdims=True), np.nan).mean()
 
     def vjp(g: Array) -> Grads:
-        return (g * (xp.exp(log_p) - onehot) / n, None)
+        return (xp.where(valid, g * (xp.exp(log_p) - onehot) / n, np.nan), None)
 
     return y, vjp
 
@@ -62,6 +63,8 @@ def _check(logits: Array, labels: Array) -> tuple[int, int]:
     n, classes = logits.shape
     if not is_array(labels) or labels.dtype.kind not in "iu":
         raise TypeError(f"{name}: labels must be an array of integers, got {getattr(labels, 'dtype', type(labels))}")
+    if device_of(labels).name not in ("cpu", device_of(logits).name):
+        raise TypeError(f"{name}: logits are on {device_of(logits)}, labels on {device_of(labels)}; move the labels")
     if labels.shape != (n,):
         raise ValueError(f"{name}: labels must have shape ({n},) for logits {logits.shape}, got {labels.shape}")
     if array_module(labels) is np and not (labels.min() >= 0 and labels.max() < classes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from minicnn.autodiff import Grads, Pair, op
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, array_module, device_of
 from minicnn.ops.reduce import sum_to_channels
 
 
@@ -50,6 +50,8 @@ def batch_norm(
     mean, var = moments
     if mean.shape != (c,) or var.shape != (c,):
         raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
+    if device_of(mean).name != device_of(x).name:
+        raise TypeError(f"batch_norm: x is on {device_of(x)}, its moments on {device_of(mean)}; move them")
     inverse_std = 1 / xp.sqrt(var + eps)  # (C,)
     count = math.prod(x.shape[:-1])
     y = (x - mean) * (inverse_std * gamma) + beta

@@ -84,7 +84,7 @@ def global_avg_pool(x: Array) -> Pair:
     n, h, w, c = x.shape
 
     def vjp(g: Array) -> Grads:
-        return (xp.broadcast_to(g.reshape(n, 1, 1, c) / (h * w), x.shape),)
+        return (xp.broadcast_to(g.reshape(n, 1, 1, c) / (h * w), (n, h, w, c)),)
 
     return x.mean(axis=(1, 2)), vjp
 

@@ -16,10 +16,10 @@ def reduce_sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Pair:
     """y = sum of x over `axis` (all axes if None).        gx = g, repeated along those axes."""
     xp = array_module(x)
     axes = normal_axes("reduce_sum", x, axis)
-    kept = _with_ones(x.shape, axes)
+    shape, kept = x.shape, _with_ones(x.shape, axes)
 
     def vjp(g: Array) -> Grads:
-        return (xp.broadcast_to(g.reshape(kept), x.shape),)
+        return (xp.broadcast_to(g.reshape(kept), shape),)
 
     return x.sum(axis=axes, keepdims=keepdims), vjp
 
@@ -29,13 +29,13 @@ def reduce_mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> Pair:
     """y = mean of x over `axis` (all axes if None).       gx = g / count, repeated along those axes."""
     xp = array_module(x)
     axes = normal_axes("reduce_mean", x, axis)
-    kept = _with_ones(x.shape, axes)
+    shape, kept = x.shape, _with_ones(x.shape, axes)
     count = math.prod(x.shape[a] for a in axes)
     if count == 0:
         raise ValueError(f"reduce_mean: the mean of nothing: x has shape {x.shape}, axis is {axis}")
 
     def vjp(g: Array) -> Grads:
-        return (xp.broadcast_to((g / count).reshape(kept), x.shape),)
+        return (xp.broadcast_to((g / count).reshape(kept), shape),)
 
     return x.sum(axis=axes, keepdims=keepdims) / count, vjp
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from minicnn.backend import Array, array_module
@@ -27,9 +28,10 @@ Pad = int | Pair2 | tuple[Pair2, Pair2]
 def as_pair(where: str, name: str, value: Any, least: int = 1) -> Pair2:
     """An int, or a pair (rows, columns), as a pair."""
     pair = value if isinstance(value, (tuple, list)) else (value, value)
-    if len(pair) != 2 or not all(isinstance(v, int) and v >= least for v in pair):
+    whole = len(pair) == 2 and all(isinstance(v, Integral) and not isinstance(v, bool) for v in pair)
+    if not whole or min(pair) < least:
         raise ValueError(f"{where}: {name} must be an integer >= {least} or a pair of them, got {value!r}")
-    return (pair[0], pair[1])
+    return (int(pair[0]), int(pair[1]))
 
 
 def as_pad(where: str, pad: Any) -> tuple[Pair2, Pair2]:
@@ -58,6 +60,8 @@ class Windows:
             raise ValueError(f"{where}: x must be images of shape (N, H, W, C), got shape {x.shape}")
         k, stride, pad = as_pair(where, "k", k), as_pair(where, "stride", stride), as_pad(where, pad)
         size = (x.shape[1], x.shape[2])
+        if 0 in x.shape[1:]:
+            raise ValueError(f"{where}: the images have no pixels or no channels: x has shape {tuple(x.shape)}")
         axes = zip(size, k, stride, pad, strict=True)
         out = tuple(_output_size(where, x.shape, *axis, ceil) for axis in axes)
         return Windows(size, k, stride, pad, (out[0], out[1]))

@@ -68,6 +68,59 @@ def test_layers_accept_arrays_and_give_tensors():
         assert isinstance(make()(IMAGES.astype(np.float32)), Tensor)
 
 
+OPTIONS = {  # a layer with options of its own, and the op that it must call
+    "Conv2d": (
+        lambda: nn.Conv2d(3, 4, (2, 3), stride=(2, 1), pad=((0, 1), (1, 0)), scheme=nn.init.glorot_uniform),
+        lambda m, x: ops.conv2d(x, m.weight, m.bias, stride=(2, 1), pad=((0, 1), (1, 0))),
+    ),
+    "Linear": (
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(108, 2)),
+        lambda m, x: x.reshape(2, -1) @ m["1"].weight.data,
+    ),
+    "BatchNorm": (
+        lambda: nn.BatchNorm(3, eps=0.5),
+        lambda m, x: ops.batch_norm(
+            x, m.gamma, m.beta, moments=(x[0, 0, 0] * 0, x[0, 0, 0] * 0 + 1), fixed=True, eps=0.5
+        ),
+    ),
+    "MaxPool2d": (lambda: nn.MaxPool2d(3, stride=1, pad=1), lambda m, x: ops.max_pool2d(x, k=3, stride=1, pad=1)),
+    "AvgPool2d": (
+        lambda: nn.AvgPool2d(4, stride=3, pad=1, ceil=True, count_include_pad=True),
+        lambda m, x: ops.avg_pool2d(x, k=4, stride=3, pad=1, ceil=True, count_include_pad=True),
+    ),
+    "LeakyReLU": (lambda: nn.LeakyReLU(0.3), lambda m, x: ops.leaky_relu(x, slope=0.3)),
+    "CReLU": (lambda: nn.CReLU(axis=1), lambda m, x: ops.crelu(x, axis=1)),
+    "CReLU leaky": (
+        lambda: nn.CReLU(ops.leaky_relu, slope=0.3, axis=2),
+        lambda m, x: ops.concatenated(x, activation=ops.leaky_relu, slope=0.3, axis=2),
+    ),
+    "AVR": (nn.AVR, lambda m, x: abs(x)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_layer_is_its_op_with_all_its_options(name):
+    make, expected = OPTIONS[name]
+    layer = make().initialise(seed=1).to(dtype=np.float64)
+    y = expected(layer, IMAGES)
+    np.testing.assert_array_equal(layer(IMAGES).data, y.data if isinstance(y, Tensor) else y)
+
+
+def test_batch_norm_trains_with_its_eps():
+    y = nn.BatchNorm(3, eps=3.0).to(dtype=np.float64)(IMAGES, train=True).data
+    np.testing.assert_allclose(y.var((0, 1, 2)), IMAGES.var((0, 1, 2)) / (IMAGES.var((0, 1, 2)) + 3))
+
+
+def test_a_refused_call_leaves_the_running_statistics_alone():
+    layer = nn.BatchNorm(1)
+    for bad in (np.ones((5, 4), np.float32), np.ones((5, 1))):
+        with pytest.raises((ValueError, TypeError)):
+            layer(bad, train=True)
+        assert layer.running_mean.data.shape == (1,)
+        assert layer.running_mean.data.dtype == np.float32
+        assert not layer.running_mean.data.any()
+
+
 @on_devices
 def test_batch_norm_keeps_running_statistics(device):
     layer = nn.BatchNorm(3, momentum=0.25).to(device, dtype=np.float64)

@@ -39,6 +39,38 @@ def test_a_module_of_ones_own():
     assert model(np.ones((1, 4, 4, 3), np.float32)).shape == (1, 4, 4, 3)
 
 
+def test_a_layer_used_twice_has_its_parameters_once():
+    layer = nn.Linear(2, 2, bias=False)
+    model = nn.Sequential(layer, nn.ReLU(), layer)
+    assert model.parameters() == [layer.weight]
+    assert nn.describe(model, (2,)).parameters == 4
+
+
+def test_modules_in_a_list_are_found():
+    class Branches(nn.Module):
+        def __init__(self):
+            self.parts = [nn.Linear(2, 3), nn.Linear(2, 3)]
+
+        def forward(self, x, train, stream):
+            return self.parts[0](x) + self.parts[1](x)
+
+    assert [name for name, _ in Branches().named_state()] == [
+        "parts.0.weight", "parts.0.bias", "parts.1.weight", "parts.1.bias",
+    ]  # fmt: skip
+
+
+def test_a_layer_that_gives_an_array_gives_a_tensor():
+    class Plain(nn.Module):
+        def forward(self, x, train, stream):
+            return x * 2
+
+    assert [name for name, _ in nn.Sequential(Plain()).trace(np.ones(3))] == ["0"]
+    with pytest.raises(TypeError, match="dtype must be float32 or float64"):
+        network().to(dtype=int)
+    with pytest.raises(ValueError, match="name of a positional layer"):
+        nn.Sequential(nn.ReLU(), **{"0": nn.ReLU()})
+
+
 def test_sequential_looks_like_a_container():
     model = network()
     assert len(model) == 5
@@ -138,6 +170,9 @@ def test_initialise_starts_anew(device):
     ],
 )
 def test_schemes_have_their_variance(scheme, variance):
+    assert abs(scheme((1, 1, 1, 100_000), Stream(0).generator()).var() - {
+        init.he_normal: 2.0, init.msr_normal: 2e-5, init.glorot_uniform: 2 / 100_001, init.unit_uniform: 1 / 12,
+    }.get(scheme, 0)) < 0.02  # fmt: skip
     w = scheme((3, 3, 64, 128), Stream(0).generator())
     assert w.shape == (3, 3, 64, 128)
     np.testing.assert_allclose(w.var(), variance, rtol=0.02)

@@ -22,8 +22,10 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         (lambda: ops.conv2d(IMAGE, FILTERS, np.ones(4)), r"conv2d: b must have shape \(5,\)"),
         (lambda: ops.conv2d(IMAGE, FILTERS, np.ones((1, 5))), r"conv2d: b must have shape \(5,\)"),
         (lambda: ops.conv2d(IMAGE, np.ones((5, 5, 3, 1))), "conv2d: the kernel .5. is larger than the padded image"),
-        (lambda: ops.conv2d(np.ones((2, 0, 4, 3)), FILTERS), "the kernel"),
-        (lambda: ops.conv2d(np.ones((2, 0, 4, 3)), np.ones((1, 1, 3, 5))), "the kernel"),
+        (lambda: ops.conv2d(np.ones((2, 0, 4, 3)), FILTERS), "conv2d: the images have no pixels or no channels"),
+        (lambda: ops.conv2d(np.ones((2, 0, 4, 3)), np.ones((1, 1, 3, 5))), "conv2d: the images have no pixels"),
+        (lambda: ops.max_pool2d(np.ones((2, 0, 4, 3)), k=3, pad=2), "max_pool2d: the images have no pixels"),
+        (lambda: ops.conv2d(np.ones((2, 4, 4, 0)), np.ones((3, 3, 0, 5))), "conv2d: the images have no .* channels"),
         (lambda: ops.max_pool2d(np.ones((4, 4)), k=2), "max_pool2d: x must be images"),
         (lambda: ops.max_pool2d(IMAGE, k=2, pad=2), "max_pool2d: every pad must be smaller than k"),
         (lambda: ops.avg_pool2d(IMAGE, k=(2, 1), pad=1), "avg_pool2d: every pad must be smaller than k"),
@@ -33,8 +35,14 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         (lambda: ops.matmul(np.ones((2, 3)), np.ones((2, 3))), r"matmul: expected shapes \(M, K\) and \(K, N\)"),
         (lambda: ops.linear(IMAGE, np.ones((3, 2))), "linear: expected x .* flatten x first"),
         (lambda: ops.linear(np.ones((2, 3)), np.ones((3, 2)), np.ones(3)), r"linear: b must have shape \(2,\)"),
-        (lambda: ops.add(np.ones(2), np.ones(3)), "broadcast"),
-        (lambda: ops.reshape(np.ones(4), shape=(3, -1)), "reshape"),
+        (lambda: ops.add(np.ones(2), np.ones(3)), r"add: shapes \(2,\) and \(3,\) do not broadcast"),
+        (lambda: ops.divide(np.ones((2, 1)), np.ones((3, 2))), "divide: shapes .* do not broadcast"),
+        (
+            lambda: ops.reshape(np.ones(4), shape=(3, -1)),
+            r"reshape: x of shape \(4,\) does not fill the shape \(3, -1\)",
+        ),
+        (lambda: ops.concat(np.ones((2, 3)), np.ones((3, 3))), "concat: the shapes .* differ in other axes than 1"),
+        (lambda: ops.concat(np.ones((2, 3)), np.ones(3), axis=0), "concat: the shapes .* differ in other axes than 0"),
         (lambda: ops.concat(), "concat: needs at least one array"),
         (lambda: ops.concat(np.ones(2), axis=1), r"concat: axis 1 does not fit x of shape \(2,\)"),
         (lambda: ops.reduce_sum(IMAGE, axis=(0, -4)), r"reduce_sum: axis \(0, -4\) does not fit"),
@@ -82,8 +90,37 @@ def test_labels_out_of_range_on_a_device_make_the_loss_nan():
     """Looking at them would make the program wait for the GPU; CuPy itself would wrap the index silently."""
     logits = STANDIN.put(np.ones((2, 3)))
     assert np.isnan(STANDIN.get(ops.softmax_cross_entropy(logits, STANDIN.put(np.array([0, 3])))))
+    _, vjp = ops.softmax_cross_entropy.pair(logits, STANDIN.put(np.array([0, 3])))
+    np.testing.assert_array_equal(np.isnan(STANDIN.get(vjp(STANDIN.put(np.ones(())))[0])).all(axis=1), [False, True])
+    with pytest.raises(TypeError, match="logits are on cpu, labels on standin; move the labels"):
+        ops.softmax_cross_entropy(np.ones((2, 3)), STANDIN.put(np.array([0, 1])))
     host_labels = ops.softmax_cross_entropy(logits, np.array([0, 2]))
     np.testing.assert_allclose(STANDIN.get(host_labels), np.log(3))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: ops.leaky_relu(x, slope=np.float64(0.1)),
+        lambda x: ops.soft_threshold(x, threshold=np.float64(0.1)),
+        lambda x: ops.batch_norm(x, np.ones(3, "f"), np.ones(3, "f"), moments=(np.ones(3), np.ones(3)), fixed=True),
+    ],
+)
+def test_no_option_changes_the_dtype(call):
+    with pytest.raises(
+        TypeError, match="the result has dtype float64, the input float32; give options as Python numbers"
+    ):
+        call(np.ones((2, 3), np.float32))
+
+
+def test_moments_on_another_device():
+    with pytest.raises(TypeError, match="batch_norm: x is on cpu, its moments on standin; move them"):
+        ops.batch_norm(np.ones((2, 3)), np.ones(3), np.ones(3), moments=(STANDIN.put(np.ones(3)),) * 2)
+
+
+def test_too_many_arrays():
+    with pytest.raises(TypeError, match="relu: takes 1 arrays, got 2; other options are keywords"):
+        ops.relu(np.ones(2), np.ones(2))
 
 
 @on_devices

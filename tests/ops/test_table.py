@@ -13,7 +13,7 @@ from minicnn.autodiff import OPS
 from minicnn.gradcheck import check_gradient
 from tests import standin
 from tests.cases import CASES
-from tests.devices import STANDIN, cast, on_devices, put
+from tests.devices import OTHERS, STANDIN, cast, on_devices, put
 from tests.draw import TINY_STEP
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.op.name)
@@ -79,7 +79,7 @@ def test_law(case, data):
 def test_precision_and_device_change_nothing_but_rounding(case, data):
     arrays, static = data.draw(st.composite(case.draw)())
     y, grads = evaluate(case.op, arrays, static)
-    for dtype, device_of_copy in (("float32", None), ("float32", STANDIN), ("float64", STANDIN)):
+    for dtype, device_of_copy in [("float32", None), *((t, d) for t in ("float32", "float64") for d in OTHERS)]:
         copies = cast(dtype, arrays), {name: cast(dtype, value) for name, value in static.items()}
         if device_of_copy is not None:
             copies = put(device_of_copy, copies[0]), {n: put(device_of_copy, v) for n, v in copies[1].items()}
@@ -89,7 +89,7 @@ def test_precision_and_device_change_nothing_but_rounding(case, data):
             assert (ours is None) == (other is None)
             if ours is not None:
                 assert other.dtype == dtype
-                assert type(other) is (np.ndarray if device_of_copy is None else STANDIN.xp.ndarray)
+                assert type(other) is (np.ndarray if device_of_copy is None else device_of_copy.xp.ndarray)
                 host = other if device_of_copy is None else device_of_copy.get(other)
                 np.testing.assert_allclose(host, ours, rtol=tolerance, atol=tolerance * (1 + np.abs(ours).max()))
 

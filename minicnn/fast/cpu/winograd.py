@@ -142,8 +142,8 @@ class Tiling:
     """An image cut into tiles: 6x6 of the input, every 4 pixels; 4x4 of the output.
 
     Both sizes are rounded up to whole tiles; what lies beyond the image is zero.  A set of tiles is moved in one copy
-    between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image in
-    that order.
+    between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image
+    in that order.
     """
 
     def __init__(self, x: np.ndarray, filters: int, windows: Windows):

@@ -1,0 +1,158 @@
+"""Tensor: an array that a tape can follow.  Parameter: one that is learned.  Buffer: one that is only kept.
+
+The operators of a Tensor call ops by name (OPS), because the ops are defined in minicnn/ops, which imports this file.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from minicnn.backend import Array, array_module, device_of, is_array, to_host
+
+OPS: dict[str, Any] = {}  # every op by its name, entered by @op
+
+
+class Node:
+    """The identity of a computed Tensor on a tape.  The tape holds this and not the Tensor, whose array may go."""
+
+    __slots__ = ()
+
+
+class Tensor:
+    """An array that a tape can follow.  `requires_grad` marks a leaf: backward adds to its `.grad`."""
+
+    __slots__ = ("__weakref__", "_leaf", "data", "grad", "node")
+    __array_ufunc__ = None  # numpy_array + tensor calls Tensor.__radd__
+
+    def __init__(self, data: Array, *, requires_grad: bool = False):
+        self.data: Array = as_array("Tensor", "data", data)
+        self.grad: Array | None = None
+        self._leaf = requires_grad
+        self.node: Node | None = None  # set by the tape that recorded it
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether this is a leaf whose gradient is wanted; decided when it is made."""
+        return self._leaf
+
+    @property
+    def tracked(self) -> bool:
+        """Whether a tape records what is computed from it: it is a leaf, or was computed from one."""
+        return self._leaf or self.node is not None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.data.dtype
+
+    def numpy(self) -> np.ndarray:
+        """The values as a NumPy array (the very array of a Tensor on the CPU, a copy from a GPU)."""
+        return to_host(self.data)
+
+    def item(self) -> float:
+        """The value of a Tensor of one element."""
+        return float(self.data.item())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype}, device={device_of(self.data)})"
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __bool__(self) -> bool:
+        raise TypeError("the truth of a Tensor is not defined: compare tensor.item() or tensor.numpy()")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("a Tensor is not converted to an array silently: use tensor.numpy() or tensor.data")
+
+    # Operators, so that a loss can be written as a formula.
+
+    def _binary(self, name: str, other: object, *, reflected: bool = False) -> Tensor:
+        if isinstance(other, Real):  # a number takes the dtype and the device of the Tensor
+            with device_of(self.data).active():
+                other = array_module(self.data).asarray(other, self.dtype)
+        if not isinstance(other, Tensor) and not is_array(other):
+            return NotImplemented
+        return OPS[name](other, self) if reflected else OPS[name](self, other)
+
+    def __add__(self, other: object) -> Tensor:
+        return self._binary("add", other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: object) -> Tensor:
+        return self._binary("subtract", other)
+
+    def __rsub__(self, other: object) -> Tensor:
+        return self._binary("subtract", other, reflected=True)
+
+    def __mul__(self, other: object) -> Tensor:
+        return self._binary("multiply", other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: object) -> Tensor:
+        return self._binary("divide", other)
+
+    def __rtruediv__(self, other: object) -> Tensor:
+        return self._binary("divide", other, reflected=True)
+
+    def __matmul__(self, other: object) -> Tensor:
+        return self._binary("matmul", other)
+
+    def __rmatmul__(self, other: object) -> Tensor:
+        return self._binary("matmul", other, reflected=True)
+
+    def __neg__(self) -> Tensor:
+        return OPS["negative"](self)
+
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["reduce_sum"](self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+        return OPS["reduce_mean"](self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """t.reshape(2, 3) or t.reshape((2, 3))."""
+        return OPS["reshape"](self, shape=shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape)
+
+
+class Parameter(Tensor):
+    """A Tensor that is learned: a leaf whose gradient is always wanted.  Optimisers write into its array."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Array):
+        super().__init__(data, requires_grad=True)
+
+
+class Buffer:
+    """An array that belongs to a model but is not learned, such as a running mean."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: Array):
+        self.data = data
+
+
+def is_tracked(x: object) -> bool:
+    return isinstance(x, Tensor) and x.tracked
+
+
+def as_array(where: str, name: str, x: object) -> Array:
+    """x if it is an array; NumPy's scalars, which its arithmetic makes of 0-d arrays, become arrays again."""
+    if isinstance(x, np.generic):
+        return np.asarray(x)
+    if not is_array(x):
+        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
+    return x

@@ -1,0 +1,212 @@
+"""Filters as a frame: how much of a vector do its inner products with the filters keep?
+
+W (D, K) holds one filter phi_k a column (`w.reshape(-1, F)` of convolution filters).  On V = span of the columns:
+
+    analysis     T v = (<v, phi_1>, ..., <v, phi_K>) = W' v          what a layer computes
+    synthesis    T' c = sum c_k phi_k = W c                          its adjoint
+    frame        S v = T' T v = W W' v                               invertible on V
+    bounds       lower ||v||^2 <= ||T v||^2 <= upper ||v||^2         for all v in V
+
+The best bounds are the squares of the least non-zero and of the largest singular value of W (the paper's Theorem S.2
+says "eigenvalues of S", which is the same on V).  Outside V there is no lower bound: W' v can be 0.
+
+**Numerical rank.**  A singular value counts as zero unless sigma > max(D, K) eps sigma_max, with the eps of W's dtype:
+the rule of numpy.linalg.matrix_rank.  Everything in minicnn.theory that needs a rank uses it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.theory.operators import Convolution, TileInverse
+
+DENSE_ENTRIES = 4_000_000  # of a layer's matrix: up to here its bounds come from an SVD
+
+
+class Bounds(NamedTuple):
+    """lower ||v||^2 <= ||W' v||^2 <= upper ||v||^2 on the span of W's columns, which has dimension `rank`."""
+
+    lower: float
+    upper: float
+    rank: int
+
+
+class LayerBounds(NamedTuple):
+    """The frame bounds of a layer.  An eigenvalue of S lies within `lower_error` of `lower`; so for upper.
+
+    rank is None, and `lower` or `upper` an estimate, where they come from an iteration (see layer_bounds).
+    """
+
+    lower: float
+    upper: float
+    rank: int | None
+    lower_error: float
+    upper_error: float
+
+
+def check_matrix(where: str, W: Array) -> None:
+    """W is (D, K), neither 0, finite, float32 or float64, and not all zero."""
+    xp = array_module(W)
+    if W.ndim != 2 or 0 in W.shape:
+        raise ValueError(f"{where}: W must be a matrix (D, K), one filter a column, neither 0, got shape {W.shape}")
+    if W.dtype not in (np.float32, np.float64):
+        raise TypeError(f"{where}: W has dtype {W.dtype}; use W.astype('float64')")
+    if not bool(xp.isfinite(W).all()):
+        raise ValueError(f"{where}: W holds NaN or infinite values")
+    if not bool((W != 0).any()):
+        raise ValueError(f"{where}: all filters are zero: they span nothing and have no frame bounds")
+
+
+def analysis(W: Array, v: Array) -> Array:
+    """T v = W' v: (D, K), (D, ...) -> (K, ...)."""
+    return W.T @ v
+
+
+def synthesis(W: Array, c: Array) -> Array:
+    """T' c = W c: (D, K), (K, ...) -> (D, ...)."""
+    return W @ c
+
+
+def frame_operator(W: Array, v: Array) -> Array:
+    """S v = W W' v: (D, K), (D, ...) -> (D, ...)."""
+    return W @ (W.T @ v)
+
+
+def numerical_rank(s: Array, shape: tuple[int, ...]) -> int:
+    """How many of the singular values s (in descending order) of a matrix of this shape are not zero."""
+    return int((s > max(shape) * np.finfo(s.dtype).eps * s[0]).sum())
+
+
+def frame_bounds(W: Array) -> Bounds:
+    """The best bounds on the span of the columns of W (D, K), and its dimension."""
+    check_matrix("frame_bounds", W)
+    s = array_module(W).linalg.svd(W, compute_uv=False)
+    rank = numerical_rank(s, W.shape)
+    lower, upper = float(s[rank - 1]) ** 2, float(s[0]) ** 2
+    if lower == 0 or upper == math.inf:
+        raise ValueError(f"frame_bounds: the squares of singular values near {float(s[0]):.0e} overflow; scale W")
+    return Bounds(lower, upper, rank)
+
+
+def compact_svd(W: Array) -> tuple[Array, Array, Array]:
+    """U (D, r), s (r,), V (K, r) with W = U diag(s) V' up to singular values that count as zero."""
+    check_matrix("compact_svd", W)
+    u, s, vt = array_module(W).linalg.svd(W, full_matrices=False)
+    r = numerical_rank(s, W.shape)
+    return u[:, :r], s[:r], vt[:r].T
+
+
+def pseudoinverse(W: Array) -> Array:
+    """W+ = V diag(1 / s) U': (D, K) -> (K, D).  (W')+ is its transpose."""
+    u, s, v = compact_svd(W)
+    return (v / s) @ u.T
+
+
+def project(W: Array, x: Array) -> Array:
+    """The point of span(W) nearest to x, U U' x = (W')+ W' x: (D, K), (D, ...) -> (D, ...)."""
+    u = compact_svd(W)[0]
+    return u @ (u.T @ x)
+
+
+def norm_bounds(W: Array, x: Array) -> tuple[float, float, float]:
+    """sigma_min ||x||, ||W' x||, sigma_max ||x||: in this order of size if x (D,) is in the span of W.
+
+    The paper's Lemma (its "singular values of V" are those of W; sigma_min is the least that is not zero).  Beyond
+    the span the upper inequality still holds, the lower does not.
+    """
+    lower, upper, _ = frame_bounds(W)
+    norm = float(array_module(x).linalg.norm(x))
+    return math.sqrt(lower) * norm, float(array_module(x).linalg.norm(W.T @ x)), math.sqrt(upper) * norm
+
+
+def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
+    """All shifts of 1-D filters: filters (l, K) -> W (D, n K), n = (D - l) / stride + 1, in K blocks of n columns.
+
+    Column (i, j) is the paper's w_i^j: filter i from coordinate j stride on, zeros elsewhere.  D - l must be a
+    multiple of the stride.
+    """
+    if filters.ndim != 2 or 0 in filters.shape:
+        raise ValueError(f"shift_matrix: filters must be (l, K), neither 0, got shape {filters.shape}")
+    (length, K), xp = filters.shape, array_module(filters)
+    if stride < 1 or D < length or (D - length) % stride:
+        raise ValueError(f"shift_matrix: filters of length {length} do not fit D = {D} in steps of {stride}")
+    n = (D - length) // stride + 1
+    W = xp.zeros((D, K, n), filters.dtype)
+    for j in range(n):
+        W[j * stride : j * stride + length, :, j] = filters
+    return W.reshape(D, K * n)
+
+
+def layer_bounds(conv: Convolution, *, iterations: int = 60, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
+    """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
+
+    A matrix of up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the
+    smaller of T' T and T T', which have the same non-zero eigenvalues, with rank None:
+
+    upper    Lanczos (eigsh) to the relative `tolerance`.  Never above the truth but for rounding.
+    lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`.  If T has at least as
+             many rows as columns, LOBPCG with TileInverse, at most `iterations` steps; else plain Lanczos, with at
+             most `iterations` restarts, whose answer may be far off.  Never below the truth but for rounding: too
+             large if it has not converged.  `lower_error` = ||S v - lower v|| tells: some eigenvalue is that close.
+
+    A `lower` that rounding cannot tell from 0 comes back as 0.0: the shifts are then dependent, and their least
+    non-zero value is one that an iteration does not find.
+    """
+    conv = conv.astype(np.float64)
+    if math.prod(conv.shape) <= DENSE_ENTRIES:
+        lower, upper, rank = frame_bounds(conv.dense().T)
+        error = max(conv.shape) * np.finfo(np.float64).eps * upper
+        return LayerBounds(lower, upper, rank, error, error)
+    square = _normal_operator(conv)
+    start = np.random.default_rng(seed).standard_normal((square.shape[0], 4))
+    upper, upper_error = _lanczos(square, "LA", start, tolerance, None)
+    if conv.shape[0] >= conv.shape[1]:
+        lower, lower_error = _preconditioned(conv, square, start, tolerance, iterations)
+    else:
+        lower, lower_error = _lanczos(square, "SA", start, tolerance, iterations)
+    if lower <= max(conv.shape) * np.finfo(np.float64).eps * upper:
+        lower = 0.0
+    return LayerBounds(lower, upper, None, lower_error, upper_error)
+
+
+def _normal_operator(conv: Convolution) -> Any:
+    """The smaller of T' T and T T', as a scipy LinearOperator."""
+    operator = conv.linear_operator()
+    return operator.H @ operator if conv.shape[0] >= conv.shape[1] else operator @ operator.H
+
+
+def _lanczos(square: Any, which: str, start: np.ndarray, tolerance: float, restarts: int | None) -> tuple[float, float]:
+    """An extreme eigenvalue and the norm of its residual."""
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    try:
+        values, vectors = eigsh(square, 1, which=which, v0=start[:, 0], tol=tolerance, maxiter=restarts)
+    except ArpackNoConvergence:  # the last Ritz vector is lost: the Rayleigh quotient of a few more steps
+        values, vectors = _few_steps(square, which, start)
+    vector = vectors[:, 0]
+    return float(values[0]), float(np.linalg.norm(square @ vector - values[0] * vector))
+
+
+def _preconditioned(
+    conv: Convolution, square: Any, start: np.ndarray, tolerance: float, iterations: int
+) -> tuple[float, float]:
+    """The least eigenvalue of T' T and the norm of its residual, by LOBPCG."""
+    from scipy.sparse.linalg import LinearOperator, lobpcg
+
+    inverse, device = TileInverse(conv), device_of(conv.w)
+
+    def apply(columns: np.ndarray) -> np.ndarray:  # (H W C, N)
+        images = np.ascontiguousarray(columns.T).reshape(-1, *conv.input_shape)
+        return to_host(inverse(device.put(images))).reshape(len(images), -1).T
+
+    tiles = LinearOperator(square.shape, dtype=np.float64, matvec=lambda v: apply(v[:, None]).ravel(), matmat=apply)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it has not converged: the residual says so
+        values, vectors = lobpcg(square, start, M=tiles, largest=False, maxiter=iterations, tol=tolerance)
+    vector = vectors[:, 0]
+    return float(values[0]), float(np.linalg.norm(square @ vector - values[0] * vector))
