@@ -133,7 +133,7 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     if filters.ndim != 2 or 0 in filters.shape:
         raise ValueError(f"shift_matrix: filters must be (l, K), neither 0, got shape {filters.shape}")
     (length, K), xp = filters.shape, array_module(filters)
-    if stride < 1 or D < length or (D - length) % stride:
+    if stride < 1 or length > D or (D - length) % stride:
         raise ValueError(f"shift_matrix: filters of length {length} do not fit D = {D} in steps of {stride}")
     n = (D - length) // stride + 1
     W = xp.zeros((D, K, n), filters.dtype)
@@ -142,61 +142,59 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     return W.reshape(D, K * n)
 
 
-def layer_bounds(conv: Convolution, *, iterations: int = 60, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
+def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
     """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
 
     A matrix of up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the
     smaller of T' T and T T', which have the same non-zero eigenvalues, with rank None:
 
     upper    Lanczos (eigsh) to the relative `tolerance`.  Never above the truth but for rounding.
-    lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`.  If T has at least as
-             many rows as columns, LOBPCG with TileInverse, at most `iterations` steps; else plain Lanczos, with at
-             most `iterations` restarts, whose answer may be far off.  Never below the truth but for rounding: too
-             large if it has not converged.  `lower_error` = ||S v - lower v|| tells: some eigenvalue is that close.
+    lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`, and Lanczos does not
+             get there.  LOBPCG until the residual is below 1e-9 upper, at most `iterations` steps; with TileInverse
+             if T has at least as many rows as columns (fast), else without (slow).  Never below the truth but for
+             rounding, and too large while it has not converged.  `lower_error` = ||S v - lower v|| tells: some
+             eigenvalue is that close to `lower`.
 
-    A `lower` that rounding cannot tell from 0 comes back as 0.0: the shifts are then dependent, and their least
-    non-zero value is one that an iteration does not find.
+    A `lower` that rounding cannot tell from 0 comes back as 0.0: the shifts are then dependent, and the least value
+    that is not zero is one that an iteration does not find.
     """
     conv = conv.astype(np.float64)
     if math.prod(conv.shape) <= DENSE_ENTRIES:
         lower, upper, rank = frame_bounds(conv.dense().T)
         error = max(conv.shape) * np.finfo(np.float64).eps * upper
         return LayerBounds(lower, upper, rank, error, error)
-    square = _normal_operator(conv)
-    start = np.random.default_rng(seed).standard_normal((square.shape[0], 4))
-    upper, upper_error = _lanczos(square, "LA", start, tolerance, None)
-    if conv.shape[0] >= conv.shape[1]:
-        lower, lower_error = _preconditioned(conv, square, start, tolerance, iterations)
-    else:
-        lower, lower_error = _lanczos(square, "SA", start, tolerance, iterations)
+    operator = conv.linear_operator()
+    tall = conv.shape[0] >= conv.shape[1]
+    square = operator.H @ operator if tall else operator @ operator.H
+    start = np.random.default_rng(seed).standard_normal((min(conv.shape), 4))
+    upper, upper_error = _largest(square, start[:, 0], tolerance)
+    lower, lower_error = _least(square, start, _host_inverse(conv) if tall else None, 1e-9 * upper, iterations)
     if lower <= max(conv.shape) * np.finfo(np.float64).eps * upper:
         lower = 0.0
     return LayerBounds(lower, upper, None, lower_error, upper_error)
 
 
-def _normal_operator(conv: Convolution) -> Any:
-    """The smaller of T' T and T T', as a scipy LinearOperator."""
-    operator = conv.linear_operator()
-    return operator.H @ operator if conv.shape[0] >= conv.shape[1] else operator @ operator.H
+def _largest(square: Any, start: np.ndarray, tolerance: float) -> tuple[float, float]:
+    """The largest eigenvalue of a symmetric operator, and the norm of its residual: Lanczos."""
+    from scipy.sparse.linalg import eigsh
+
+    values, vectors = eigsh(square, 1, which="LA", v0=start, tol=tolerance)
+    return float(values[0]), float(np.linalg.norm(square @ vectors[:, 0] - values[0] * vectors[:, 0]))
 
 
-def _lanczos(square: Any, which: str, start: np.ndarray, tolerance: float, restarts: int | None) -> tuple[float, float]:
-    """An extreme eigenvalue and the norm of its residual."""
-    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+def _least(square: Any, start: np.ndarray, inverse: Any, tolerance: float, iterations: int) -> tuple[float, float]:
+    """The least eigenvalue of a symmetric operator, and the norm of its residual: LOBPCG."""
+    from scipy.sparse.linalg import lobpcg
 
-    try:
-        values, vectors = eigsh(square, 1, which=which, v0=start[:, 0], tol=tolerance, maxiter=restarts)
-    except ArpackNoConvergence:  # the last Ritz vector is lost: the Rayleigh quotient of a few more steps
-        values, vectors = _few_steps(square, which, start)
-    vector = vectors[:, 0]
-    return float(values[0]), float(np.linalg.norm(square @ vector - values[0] * vector))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it has not converged: the residual says so
+        values, vectors = lobpcg(square, start, M=inverse, largest=False, maxiter=iterations, tol=tolerance)
+    return float(values[0]), float(np.linalg.norm(square @ vectors[:, 0] - values[0] * vectors[:, 0]))
 
 
-def _preconditioned(
-    conv: Convolution, square: Any, start: np.ndarray, tolerance: float, iterations: int
-) -> tuple[float, float]:
-    """The least eigenvalue of T' T and the norm of its residual, by LOBPCG."""
-    from scipy.sparse.linalg import LinearOperator, lobpcg
+def _host_inverse(conv: Convolution) -> Any:
+    """TileInverse as a scipy LinearOperator on host vectors."""
+    from scipy.sparse.linalg import LinearOperator
 
     inverse, device = TileInverse(conv), device_of(conv.w)
 
@@ -204,9 +202,5 @@ def _preconditioned(
         images = np.ascontiguousarray(columns.T).reshape(-1, *conv.input_shape)
         return to_host(inverse(device.put(images))).reshape(len(images), -1).T
 
-    tiles = LinearOperator(square.shape, dtype=np.float64, matvec=lambda v: apply(v[:, None]).ravel(), matmat=apply)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that it has not converged: the residual says so
-        values, vectors = lobpcg(square, start, M=tiles, largest=False, maxiter=iterations, tol=tolerance)
-    vector = vectors[:, 0]
-    return float(values[0]), float(np.linalg.norm(square @ vector - values[0] * vector))
+    shape = (conv.shape[1], conv.shape[1])
+    return LinearOperator(shape, dtype=np.float64, matvec=lambda v: apply(v.reshape(-1, 1)).ravel(), matmat=apply)

@@ -174,7 +174,7 @@ class TileInverse:
         return classes
 
     def _inverse(self, ys: tuple[int, ...], xs: tuple[int, ...]) -> Array:
-        """(E' S E)^-1 of a tile met by windows that start at (ys, xs), in float64; a multiple of eps keeps it finite."""
+        """(E' S E)^-1 of a tile that windows meet at (ys, xs), in float64; a little on the diagonal keeps it finite."""
         xp, w = self.conv.xp, self.conv.w.astype(np.float64)
         (th, tw), (kh, kw, c, f) = self.tile, w.shape
         matrix = w.reshape(-1, f)

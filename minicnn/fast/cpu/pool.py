@@ -15,6 +15,7 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.elementwise import bits, keep
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size
 from minicnn.parallel import over_batch, scratch
@@ -61,12 +62,13 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
             length = p.stop - p.start
             image = scratch("g padded", (length, height, width, c), g.dtype)
             image[...] = 0
-            left_over, hit = scratch("left", g[p].shape, g.dtype), scratch("mask", g[p].shape, bool)
+            left_over, given = scratch("left", g[p].shape, g.dtype), scratch("given", g[p].shape, g.dtype)
             left_over[...] = g[p]
             for (_, _, target), (_, _, cell) in zip(windows.cells(image), windows.cells(padded(p)), strict=True):
-                np.equal(cell, y[p], out=hit)
-                np.add(target, left_over, out=target, where=hit)
-                np.copyto(left_over, 0, where=hit)
+                hit = bits(cell == y[p], g.dtype)
+                keep(left_over, hit, given)
+                np.add(target, given, out=target)
+                keep(left_over, np.invert(hit, out=hit), left_over)
             gx[p] = windows.crop(image)
 
         over_batch(work, n, 2 * sample_bytes, x)
