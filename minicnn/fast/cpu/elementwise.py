@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.memory import empty
 from minicnn.parallel import over_batch, scratch
 from minicnn.random import Stream
 
@@ -23,11 +24,11 @@ def fits_crelu(x: np.ndarray, *, axis: int = -1) -> bool:
 
 def relu(x: np.ndarray) -> Pair:
     """ops.relu; its derivative reads the output."""
-    y = np.empty(x.shape, x.dtype)
+    y = empty(x.shape, x.dtype)
     over_batch(lambda p: _done(np.maximum(x[p], 0, out=y[p])), len(x), x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        gx = np.empty(x.shape, g.dtype)
+        gx = empty(x.shape, g.dtype)
 
         over_batch(lambda p: keep(g[p], bits(y[p] > 0, g.dtype), gx[p]), len(y), 3 * y[:1].nbytes, y)
         return (gx,)
@@ -38,7 +39,7 @@ def relu(x: np.ndarray) -> Pair:
 def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
     """ops.crelu on the last axis: both halves in one pass; its derivative reads the output."""
     c = x.shape[-1]
-    y = np.empty((*x.shape[:-1], 2 * c), x.dtype)
+    y = empty((*x.shape[:-1], 2 * c), x.dtype)
 
     def forward(p: slice) -> None:
         np.maximum(x[p], 0, out=y[p][..., :c])
@@ -49,7 +50,7 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
     over_batch(forward, len(x), 3 * x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        gx = np.empty(x.shape, g.dtype)
+        gx = empty(x.shape, g.dtype)
 
         def work(p: slice) -> None:
             negative = scratch("negative", gx[p].shape, g.dtype)
@@ -68,10 +69,10 @@ def dropout(x: np.ndarray, *, rate: float, stream: Stream) -> Pair:
     threshold = min(round(rate * 65536), 65535)
     scale = 1 / (1 - threshold / 65536)
     size = x[:1].size
-    kept = np.empty(x.shape, bool)
+    kept = empty(x.shape, bool)
 
     def masked(values: np.ndarray, draw: bool) -> np.ndarray:
-        out = np.empty(values.shape, values.dtype)
+        out = empty(values.shape, values.dtype)
 
         def work(p: slice) -> None:
             if draw:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows, fold, unfold
@@ -37,7 +38,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
         copy[...] = blocks
         return copy.reshape(-1, length)
 
-    y = np.empty((n, oh, ow, f), x.dtype)
+    y = empty((n, oh, ow, f), x.dtype)
 
     def forward(piece: slice) -> None:
         np.matmul(rows(piece), matrix, out=y[piece].reshape(-1, f))
@@ -47,7 +48,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     over_batch(forward, n, sample_bytes, x)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx = np.empty(x.shape, x.dtype) if needs[0] else None
+        gx = empty(x.shape, x.dtype) if needs[0] else None
         gw = np.zeros(matrix.shape, x.dtype) if needs[1] else None
 
         def data_gradient(piece: slice) -> None:

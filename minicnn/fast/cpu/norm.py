@@ -9,6 +9,7 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.elementwise import LEAST_SIZE
+from minicnn.fast.cpu.memory import empty
 from minicnn.ops.reduce import sum_to_channels
 from minicnn.parallel import over_batch, sum_over_batch
 
@@ -49,7 +50,7 @@ def batch_norm(
     inverse_std = 1 / np.sqrt(var + eps)
     scale = inverse_std * gamma
     n, c, count = len(x), x.shape[-1], math.prod(x.shape[:-1])
-    y = np.empty(x.shape, x.dtype)
+    y = empty(x.shape, x.dtype)
 
     def forward(p: slice) -> None:
         np.subtract(x[p], mean, out=y[p])
@@ -68,7 +69,7 @@ def batch_norm(
 
         sum_over_batch(both, n, 3 * x[:1].nbytes, into=sums)
         ggamma, gbeta = sums
-        gx = np.empty(x.shape, x.dtype)
+        gx = empty(x.shape, x.dtype)
 
         def work(p: slice) -> None:  # scale (g - gbeta / M - h ggamma / M)
             if fixed:

@@ -8,6 +8,7 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, as_pad, as_pair
@@ -33,7 +34,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     n, c, f = len(x), *w.shape[2:]
     matrix = w[0, 0]  # (C, F)
     sample_bytes = x.shape[1] * x.shape[2] * (c + f) * x.dtype.itemsize
-    y = np.empty((*x.shape[:3], f), x.dtype)
+    y = empty((*x.shape[:3], f), x.dtype)
 
     def forward(piece: slice) -> None:
         np.matmul(x[piece].reshape(-1, c), matrix, out=y[piece].reshape(-1, f))
@@ -43,7 +44,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     over_batch(forward, n, sample_bytes, x)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx = np.empty(x.shape, x.dtype) if needs[0] else None
+        gx = empty(x.shape, x.dtype) if needs[0] else None
         gw = np.zeros(matrix.shape, x.dtype) if needs[1] else None
 
         def data_gradient(piece: slice) -> None:

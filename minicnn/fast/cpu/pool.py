@@ -16,6 +16,7 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.elementwise import bits, keep
+from minicnn.fast.cpu.memory import empty
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size
 from minicnn.parallel import over_batch, scratch
@@ -33,7 +34,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     sample_bytes = (height * width + 4 * windows.out[0] * windows.out[1]) * c * x.dtype.itemsize
     (top, _), (left, _) = windows.pad
     h, w = windows.size
-    y = np.empty((n, *windows.out, c), x.dtype)
+    y = empty((n, *windows.out, c), x.dtype)
 
     def padded(p: slice) -> np.ndarray:
         if (height, width) == (h, w):
@@ -56,7 +57,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     def vjp(g: np.ndarray) -> Grads:
         if not np.isfinite(y).all():
             return ops.max_pool2d.textbook(x, k=k, stride=stride, pad=pad, ceil=ceil)[1](g)
-        gx = np.empty(x.shape, g.dtype)
+        gx = empty(x.shape, g.dtype)
 
         def work(p: slice) -> None:
             length = p.stop - p.start

@@ -42,6 +42,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows, as_pair
@@ -99,7 +100,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     tiling = Tiling(x, w.shape[3], windows)
     n, c, f = x.shape[0], w.shape[2], w.shape[3]
     u = (FILTER.astype(x.dtype) @ w.reshape(9, c * f)).reshape(36, c, f)
-    y = np.empty((n, *windows.out, f), x.dtype)
+    y = empty((n, *windows.out, f), x.dtype)
 
     def forward(piece: slice) -> None:
         v = tiling.input_transform(x[piece])  # (36, tiles, C)
@@ -112,7 +113,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     over_batch(forward, n, tiling.sample_bytes, x)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx = np.empty(x.shape, x.dtype) if needs[0] else None
+        gx = empty(x.shape, x.dtype) if needs[0] else None
         gu = np.zeros(u.shape, x.dtype)
         u_t = np.ascontiguousarray(u.transpose(0, 2, 1))  # (36, F, C)
 
