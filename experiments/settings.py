@@ -136,8 +136,8 @@ RECIPES: dict[str, dict[bool, dict[str, Any]]] = {
     "short": {
         False: {
             "epochs": 10,
-            "lr": 0.02,
-            "weight_decay": 1e-3,
+            "lr": 0.04,
+            "weight_decay": 5e-4,
             "clip": 2.0,
             "shift": 0,
             "dropout": (0.0, 0.1, 0.1),

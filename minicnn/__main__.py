@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from minicnn import __version__
 from minicnn.backend import gpu_names, gpu_problem
+from minicnn.parallel import threads
 
 
 def report() -> list[tuple[str, str]]:
@@ -18,6 +19,7 @@ def report() -> list[tuple[str, str]]:
         *((name, _version(name)) for name in ("numpy", "scipy", "pillow", "threadpoolctl", "tqdm", "matplotlib")),
         ("cpu", f"{_cpu_name()}, {_usable_cores()} of {os.cpu_count()} cores usable"),
         *(("blas", line) for line in _blas()),
+        ("threads", f"{threads()} workers, each with one BLAS thread (MINICNN_THREADS)"),
         ("cupy", _cupy()),
         ("gpus", _gpus()),
         ("MINICNN_FAST", os.environ.get("MINICNN_FAST", "not set (fast versions on)")),

@@ -7,7 +7,7 @@ W (D, K) holds one filter phi_k a column (`w.reshape(-1, F)` of convolution filt
     frame        S v = T' T v = W W' v                               invertible on V
     bounds       lower ||v||^2 <= ||T v||^2 <= upper ||v||^2         for all v in V
 
-The best bounds are the squares of the least non-zero and of the largest singular value of W (the paper's Theorem S.2
+The best bounds are the squares of the least non-zero and of the largest singular value of W (section S1 of the paper
 says "eigenvalues of S", which is the same on V).  Outside V there is no lower bound: W' v can be 0.
 
 **Numerical rank.**  A singular value counts as zero unless sigma > max(D, K) eps sigma_max, with the eps of W's dtype:
@@ -116,8 +116,8 @@ def project(W: Array, x: Array) -> Array:
 def norm_bounds(W: Array, x: Array) -> tuple[float, float, float]:
     """sigma_min ||x||, ||W' x||, sigma_max ||x||: in this order of size if x (D,) is in the span of W.
 
-    The paper's Lemma (its "singular values of V" are those of W; sigma_min is the least that is not zero).  Beyond
-    the span the upper inequality still holds, the lower does not.
+    The lemma of section S1; its "singular values of V" are those of W, and sigma_min is the least that is not zero.
+    Beyond the span the upper inequality still holds, the lower does not.
     """
     lower, upper, _ = frame_bounds(W)
     norm = float(array_module(x).linalg.norm(x))
