@@ -13,7 +13,7 @@ from typing import Any
 
 from minicnn import ops
 from minicnn.autodiff import Op, Pair
-from minicnn.fast.cpu import elementwise, im2col, norm, pointwise, pool, winograd
+from minicnn.fast.cpu import elementwise, im2col, norm, pool, winograd
 
 Condition = Callable[..., bool]
 
@@ -29,10 +29,9 @@ def _chosen(name: str, fits: Condition) -> Condition:
 
 TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # op              condition                                  version
-    (ops.conv2d, _chosen("pointwise", pointwise.fits), pointwise.conv2d),
     (ops.conv2d, _chosen("winograd", winograd.fits), winograd.conv2d),
     (ops.conv2d, _chosen("im2col", im2col.fits), im2col.conv2d),
-    (ops.linear, pointwise.fits_linear, pointwise.linear),
+    (ops.linear, im2col.fits_linear, im2col.linear),
     (ops.relu, elementwise.fits, elementwise.relu),
     (ops.crelu, elementwise.fits_crelu, elementwise.crelu),
     (ops.dropout, elementwise.fits_dropout, elementwise.dropout),

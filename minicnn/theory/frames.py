@@ -59,7 +59,7 @@ def check_matrix(where: str, W: Array) -> None:
     if not bool(xp.isfinite(W).all()):
         raise ValueError(f"{where}: W holds NaN or infinite values")
     if not bool((W != 0).any()):
-        raise ValueError(f"{where}: all filters are zero: they span nothing and have no frame bounds")
+        raise ValueError(f"{where}: W is zero: it spans nothing and has no frame bounds")
 
 
 def analysis(W: Array, v: Array) -> Array:
@@ -87,10 +87,10 @@ def frame_bounds(W: Array) -> Bounds:
     check_matrix("frame_bounds", W)
     s = array_module(W).linalg.svd(W, compute_uv=False)
     rank = numerical_rank(s, W.shape)
-    lower, upper = float(s[rank - 1]) ** 2, float(s[0]) ** 2
-    if lower == 0 or upper == math.inf:
-        raise ValueError(f"frame_bounds: the squares of singular values near {float(s[0]):.0e} overflow; scale W")
-    return Bounds(lower, upper, rank)
+    least, largest = float(s[rank - 1]), float(s[0])
+    if least * least == 0 or largest * largest == math.inf:
+        raise ValueError(f"frame_bounds: the squares of singular values such as {largest:.0e} overflow; scale W")
+    return Bounds(least * least, largest * largest, rank)
 
 
 def compact_svd(W: Array) -> tuple[Array, Array, Array]:
@@ -145,8 +145,9 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
 def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
     """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
 
-    A matrix of up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the
-    smaller of T' T and T T', which have the same non-zero eigenvalues, with rank None:
+    S depends on W W' alone, so F filters of rank r are replaced by r orthogonal ones with the same W W'.  A matrix of
+    up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the smaller of
+    T' T and T T', which have the same non-zero eigenvalues, with rank None:
 
     upper    Lanczos (eigsh) to the relative `tolerance`.  Never above the truth but for rounding.
     lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`, and Lanczos does not
@@ -155,16 +156,18 @@ def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float =
              rounding, and too large while it has not converged.  `lower_error` = ||S v - lower v|| tells: some
              eigenvalue is that close to `lower`.
 
-    A `lower` that rounding cannot tell from 0 comes back as 0.0: the shifts are then dependent, and the least value
-    that is not zero is one that an iteration does not find.
+    A `lower` that rounding cannot tell from 0 comes back as 0.0: T' T and T T' are both singular then (windows that
+    lie in the padding, pixels that no window covers), and an iteration does not find the least value that is not 0.
     """
-    conv = conv.astype(np.float64)
+    u, s, _ = compact_svd(conv.w.reshape(-1, conv.w.shape[3]).astype(np.float64))
+    windows = conv.windows
+    w = (u * s).reshape(*conv.w.shape[:3], -1)  # (kh, kw, C, r)
+    conv = Convolution(w, windows.size, stride=windows.stride, pad=windows.pad)
     if math.prod(conv.shape) <= DENSE_ENTRIES:
         lower, upper, rank = frame_bounds(conv.dense().T)
         error = max(conv.shape) * np.finfo(np.float64).eps * upper
         return LayerBounds(lower, upper, rank, error, error)
-    operator = conv.linear_operator()
-    tall = conv.shape[0] >= conv.shape[1]
+    operator, tall = conv.linear_operator(), conv.shape[0] >= conv.shape[1]
     square = operator.H @ operator if tall else operator @ operator.H
     start = np.random.default_rng(seed).standard_normal((min(conv.shape), 4))
     upper, upper_error = _largest(square, start[:, 0], tolerance)

@@ -56,11 +56,6 @@ class Convolution:
         """Of the matrix: (OH OW F, H W C)."""
         return math.prod(self.output_shape), math.prod(self.input_shape)
 
-    def astype(self, dtype: Any) -> Convolution:
-        """The same map in another precision."""
-        windows = self.windows
-        return Convolution(self.w.astype(dtype), windows.size, stride=windows.stride, pad=windows.pad)
-
     def analysis(self, x: Array) -> Array:
         """T x: (N, H, W, C) -> (N, OH, OW, F)."""
         self._check("analysis", x, self.input_shape)
@@ -174,7 +169,7 @@ class TileInverse:
         return classes
 
     def _inverse(self, ys: tuple[int, ...], xs: tuple[int, ...]) -> Array:
-        """(E' S E)^-1 of a tile that windows meet at (ys, xs), in float64; a little on the diagonal keeps it finite."""
+        """(E' S E)^-1 of a tile that windows meet at (ys, xs); a little on the diagonal keeps it finite."""
         xp, w = self.conv.xp, self.conv.w.astype(np.float64)
         (th, tw), (kh, kw, c, f) = self.tile, w.shape
         matrix = w.reshape(-1, f)
@@ -188,5 +183,8 @@ class TileInverse:
                 gram[in_tile + in_tile] += square[in_window + in_window]
         n = th * tw * c
         gram = gram.reshape(n, n)
-        gram += n * np.finfo(np.float64).eps * gram.max() * xp.eye(n)
-        return xp.linalg.inv(gram).astype(self.conv.w.dtype)
+        largest = xp.maximum(gram.max(), np.finfo(np.float64).tiny)
+        unseen = xp.diagonal(gram) == 0  # pixels that no window covers
+        gram += xp.diag(xp.where(unseen, largest, 1e-11 * largest))
+        inverse = xp.linalg.inv(gram)
+        return (0.5 * (inverse + inverse.T)).astype(self.conv.w.dtype)

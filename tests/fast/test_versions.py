@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import ops, parallel
-from minicnn.fast.cpu import elementwise, im2col, norm, pointwise, pool, winograd
+from minicnn.fast.cpu import elementwise, im2col, norm, pool, winograd
 from tests import cases, draw
 
 
@@ -26,8 +26,8 @@ def on_last_axis(d):
 
 VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
-    "pointwise": (ops.conv2d, pointwise.conv2d, draw.pointwise_conv),
-    "linear": (ops.linear, pointwise.linear, draw.linear),
+    "im2col 1x1": (ops.conv2d, im2col.conv2d, draw.pointwise_conv),
+    "linear": (ops.linear, im2col.linear, draw.linear),
     "winograd": (ops.conv2d, winograd.conv2d, draw_3x3),
     "relu": (ops.relu, elementwise.relu, on_last_axis),
     "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
@@ -93,7 +93,7 @@ def test_a_convolution_can_be_forced(monkeypatch, name):
 
 
 def test_the_rule_that_chooses():
-    """Winograd for wide 3x3 layers with stride 1, a plain product for 1x1, im2col for the rest."""
+    """Winograd for wide 3x3 layers with stride 1, im2col for the rest."""
     wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
 
     def chosen(x, k, stride=1, pad=0):
@@ -103,6 +103,6 @@ def test_the_rule_that_chooses():
     assert chosen(wide, 3, pad=1) is winograd.conv2d
     assert chosen(wide, 3, stride=2) is im2col.conv2d
     assert chosen(narrow, 3, pad=1) is im2col.conv2d
-    assert chosen(wide, 1) is pointwise.conv2d
+    assert chosen(wide, 1) is im2col.conv2d
     assert chosen(wide, 1, pad=1) is im2col.conv2d
     assert chosen(wide, 5) is im2col.conv2d

@@ -1,7 +1,7 @@
 """Convolution as a matrix product, a few images at a time: the columns stay in the cache, and so does their memory.
 
 The same sums as ops/conv.py.  What differs: the columns are copied into scratch memory that is used again and again,
-and the bias is added while a piece is in the cache.
+the bias is added while a piece is in the cache, and a 1x1 convolution needs no columns at all: the pixels are.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
@@ -27,12 +28,16 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     check_filters(x, w, b)
     n, f = x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
+    pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.padded_size() == windows.size
     matrix = w.reshape(-1, f)  # (kh kw C, F)
     length = len(matrix)
     oh, ow = windows.out
-    sample_bytes = oh * ow * length * x.dtype.itemsize
+    sample_bytes = oh * ow * (length + f if pixels_are_rows else length) * x.dtype.itemsize
 
     def rows(piece: slice) -> np.ndarray:
+        """(n OH OW, kh kw C)."""
+        if pixels_are_rows:
+            return x[piece].reshape(-1, length)
         blocks = unfold(x[piece], windows)  # (n, OH, OW, kh, kw, C), a view
         copy = scratch("rows", blocks.shape, x.dtype)
         copy[...] = blocks
@@ -52,10 +57,13 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
         gw = np.zeros(matrix.shape, x.dtype) if needs[1] else None
 
         def data_gradient(piece: slice) -> None:
-            g_rows = g[piece].reshape(-1, f)
-            blocks = scratch("rows", (len(g_rows), length), x.dtype)
-            np.matmul(g_rows, matrix.T, out=blocks)
-            gx[piece] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)  # type: ignore[index]
+            part, g_rows = gx[piece], g[piece].reshape(-1, f)  # type: ignore[index]
+            if pixels_are_rows:
+                np.matmul(g_rows, matrix.T, out=part.reshape(-1, length))
+            else:
+                blocks = scratch("rows", (len(g_rows), length), x.dtype)
+                np.matmul(g_rows, matrix.T, out=blocks)
+                part[...] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
 
         def weight_gradient(piece: slice) -> np.ndarray:
             part = scratch("gw", matrix.shape, x.dtype)
@@ -70,3 +78,20 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
         return gx, gw, None if b is None else bias_gradient(g)
 
     return y, vjp
+
+
+def fits_linear(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> bool:
+    return type(x) is np.ndarray and x.ndim == w.ndim == 2 and 0 not in x.shape and x.shape[1] == w.shape[0]
+
+
+def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> Pair:
+    """ops.linear: a 1x1 convolution of images of one pixel."""
+    if b is not None and b.shape != (w.shape[1],):
+        return ops.linear.textbook(x, w, b)  # which says what is wrong
+    y, conv_vjp = conv2d(x[:, None, None], w[None, None], b)
+
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        gx, gw, gb = conv_vjp(g[:, None, None], needs)
+        return None if gx is None else gx[:, 0, 0], None if gw is None else gw[0, 0], gb
+
+    return y[:, 0, 0], vjp
