@@ -34,7 +34,7 @@ def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any
             axes.plot(epochs, [row[f"hold_out_{name}"] for row in history], "s-", ms=3, label="held out")
         test = result[f"test_{name}"]
         axes.axhline(test, color="black", ls="--", lw=1, label=f"test, after epoch {result['epoch']}: {test:.3g}")
-        _finish(axes, name)
+        _finish(axes, name, epochs[-1])
     figure.suptitle(title, fontsize=10)
     figure.savefig(path, dpi=120)
 
@@ -55,12 +55,13 @@ def draw_comparison(path: Path, runs: dict[str, Path]) -> None:
             values = [float(row[f"train_{name}"]) for row in rows]
             axes.plot(epochs, values, "o-", ms=3, color=f"C{i}", label=f"{label}: training")
             axes.plot(epochs[-1], test, "*", ms=11, color=f"C{i}", label=f"{label}: test {test:.3g}")
-        _finish(axes, name)
+        _finish(axes, name, epochs[-1])
     figure.savefig(path, dpi=120)
 
 
-def _finish(axes: Any, name: str) -> None:
-    axes.set(xlabel="epoch", ylabel="mean cross-entropy" if name == "loss" else "error, %", ylim=(0, None))
+def _finish(axes: Any, name: str, epochs: int) -> None:
+    axes.set(xlabel="epoch", ylabel="mean cross-entropy" if name == "loss" else "error, %")
+    axes.set(xlim=(0.5, epochs + 0.5), ylim=(0, None))
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
