@@ -8,18 +8,19 @@ positive response p and the largest negative one, -q, and *switches* say at whic
 and Algorithm 2 recovers x' = (W^')+ z, the projection of x onto the span of W^.  A phase with pooled value 0 was never
 active and gives no column.  Without the switches W^ is not known: e_1 and e_2 pool alike.
 
-**Theorem.**  Let x = W_x c, the columns of W_x shifts with c != 0: of each filter at most one with c > 0 and at most
-one with c < 0.  Let W~ be the columns of W^ that belong to the (filter, sign of c) that occur.  If the columns of W_x
-are independent, then with l = sigma_min(W_x)^2 and L = sigma_max(W~)^2
+**Theorem.**  Let x = W_x c, the columns of W_x shifts of filters, and c of least norm (the only one if the columns are
+independent).  Give each column a sign: of its c, or of its response r = W_x' x.  Assume that of each filter at most
+one column is positive and at most one negative.  Let W~ be the columns of W^ that belong to the (filter, sign) that
+occur, l = sigma_min(W_x)^2 (the least that is not 0), L = sigma_max(W~)^2.  Then
 
     ||x - x'|| / ||x||  <=  sqrt(1 - l / L)  <=  sqrt((L - l) / l)        (ours, and the paper's).
 
-Proof.  Let r = W_x' x and A = {i: c_i r_i > 0}.  ||x||^2 = c'r <= ||c|| ||r_A|| <= ||x|| ||r_A|| / sqrt(l).  For i in A
-the pooled response of that filter and sign is at least |r_i|, and no two i share one; so l ||x||^2 <= ||r_A||^2 <=
-||W~' x||^2 <= L ||P x||^2, P the projection onto span W~, and ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
+Proof.  Let A be the columns with c_i r_i > 0.  ||x||^2 = c'r <= ||c|| ||r_A|| <= ||x|| ||r_A|| / sqrt(l), so
+l ||x||^2 <= ||r_A||^2; with the signs of r take A = all columns, and this is the lemma.  For i in A the pooled response
+of that filter and sign is at least |r_i|, and no two i share one: ||r_A||^2 <= ||W~' x||^2 <= L ||P x||^2, P the
+projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
 
-If the columns of W_x are dependent it holds, with the least *non-zero* sigma_min, for the signs of r (or of the c of
-least norm) in place of those of any c.  tests/theory/test_pooling.py has a counterexample for each condition.
+The paper limits c > 0 only, and any c will do.  tests/theory/test_pooling.py has a counterexample to each.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def reconstruct_signal(filters: Array, pooled: Pooled, D: int, *, stride: int = 
 
 
 def one_of_each_sign(c: Array) -> bool:
-    """The assumption on c (K, n): of every filter at most one positive and at most one negative coefficient."""
+    """The assumption: of every filter at most one positive and at most one negative number in c (K, n)."""
     return bool(((c > 0).sum(axis=1) <= 1).all()) and bool(((c < 0).sum(axis=1) <= 1).all())
 
 
