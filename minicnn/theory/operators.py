@@ -124,7 +124,7 @@ class Convolution:
 
 
 class TileInverse:
-    """An approximate inverse of S = T' T, for iterations that would be slow without: overlapping tiles.
+    """An approximate inverse of S = T' T + damping, for iterations that would be slow without: overlapping tiles.
 
         M r = sum over tiles i of  E_i (E_i' S E_i)^-1 E_i' r          (additive Schwarz)
 
@@ -136,8 +136,8 @@ class TileInverse:
     tile    in pixels; None: as many multiples of the stride as keep tile^2 C below about 2000
     """
 
-    def __init__(self, conv: Convolution, tile: int | None = None):
-        self.conv = conv
+    def __init__(self, conv: Convolution, tile: int | None = None, *, damping: float = 0.0):
+        self.conv, self.damping = conv, damping
         (sh, sw), c = conv.windows.stride, conv.input_shape[2]
         unit = math.lcm(sh, sw)
         wanted = tile or max(2 * unit, int(math.sqrt(2000 / c)) // (2 * unit) * 2 * unit)
@@ -185,6 +185,6 @@ class TileInverse:
         gram = gram.reshape(n, n)
         largest = xp.maximum(gram.max(), np.finfo(np.float64).tiny)
         unseen = xp.diagonal(gram) == 0  # pixels that no window covers
-        gram += xp.diag(xp.where(unseen, largest, 1e-11 * largest))
+        gram += xp.diag(xp.where(unseen, largest, 1e-11 * largest) + self.damping)
         inverse = xp.linalg.inv(gram)
         return (0.5 * (inverse + inverse.T)).astype(self.conv.w.dtype)

@@ -92,8 +92,8 @@ def least_squares(
     error of x is then at most tolerance cond(T' T) or so: with badly conditioned filters a small gradient is not yet
     a small error.
 
-    inverse    a symmetric approximation of (T' T + damping)^-1, such as TileInverse(conv): far fewer steps where T
-               is badly conditioned
+    inverse    a symmetric approximation of (T' T + damping)^-1, such as TileInverse(conv, damping=damping): far fewer
+               steps where T is badly conditioned
     callback   called with (step, x) after every step: for error curves
 
     If T is not injective, this finds the solution of least norm, x' = T+ z; but with `inverse` another one.

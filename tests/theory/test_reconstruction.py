@@ -209,7 +209,7 @@ def test_least_squares_with_damping_and_tiles(device, damping, tiles):
     x[1] = 0
     conv = Convolution(device.put(w), (7, 8), stride=2, pad=1)
     z = conv.analysis(device.put(x))
-    inverse = TileInverse(conv, 4) if tiles else None
+    inverse = TileInverse(conv, 4, damping=damping) if tiles else None
     seen = []
     found = least_squares(
         conv, z, damping=damping, inverse=inverse, tolerance=1e-13, callback=lambda step, x: seen.append(step)
