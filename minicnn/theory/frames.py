@@ -11,7 +11,7 @@ The best bounds are the squares of the least non-zero and of the largest singula
 says "eigenvalues of S", which is the same on V).  Outside V there is no lower bound: W' v can be 0.
 
 **Numerical rank.**  A singular value counts as zero unless sigma > max(D, K) eps sigma_max, with the eps of W's dtype:
-the rule of numpy.linalg.matrix_rank.  Everything in minicnn.theory that needs a rank uses it.
+the rule of numpy.linalg.matrix_rank.  Bounds, pseudoinverses and projections here and in reconstruction.py use it.
 """
 
 from __future__ import annotations

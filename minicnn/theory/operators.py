@@ -140,9 +140,11 @@ class TileInverse:
         self.conv, self.damping = conv, damping
         (sh, sw), c = conv.windows.stride, conv.input_shape[2]
         unit = math.lcm(sh, sw)
-        wanted = tile or max(2 * unit, int(math.sqrt(2000 / c)) // (2 * unit) * 2 * unit)
-        self.tile: Pair2 = (min(wanted, conv.input_shape[0]), min(wanted, conv.input_shape[1]))
-        step = max(unit, wanted // 2 // unit * unit)
+        tile = max(2 * unit, int(math.sqrt(2000 / c)) // (2 * unit) * 2 * unit) if tile is None else tile
+        if tile < 1 or damping < 0:
+            raise ValueError(f"TileInverse: tile must be at least 1 and damping at least 0, got {tile} and {damping}")
+        self.tile: Pair2 = (min(tile, conv.input_shape[0]), min(tile, conv.input_shape[1]))
+        step = min(tile, max(unit, tile // 2 // unit * unit))
         rows, columns = (self._classes(axis, step) for axis in (0, 1))
         self._parts = [(ys, xs, self._inverse(a, b)) for a, ys in rows.items() for b, xs in columns.items()]
 
@@ -183,7 +185,7 @@ class TileInverse:
                 gram[in_tile + in_tile] += square[in_window + in_window]
         n = th * tw * c
         gram = gram.reshape(n, n)
-        largest = xp.maximum(gram.max(), np.finfo(np.float64).tiny)
+        largest = xp.maximum(gram.max(), 1e-300)
         unseen = xp.diagonal(gram) == 0  # pixels that no window covers
         gram += xp.diag(xp.where(unseen, largest, 1e-11 * largest) + self.damping)
         inverse = xp.linalg.inv(gram)

@@ -210,6 +210,7 @@ def test_the_tile_inverse_is_symmetric_and_positive(drawn, tile):
     size = np.linalg.norm(a) * np.linalg.norm(mb) + np.linalg.norm(b) * np.linalg.norm(ma)
     np.testing.assert_allclose((a * mb).sum(), (b * ma).sum(), atol=1e-3 * size)  # a tile may be nearly singular
     assert (a * ma).sum() >= 0
+    assert (inverse(x) != 0).all()  # every pixel is in a tile
 
 
 def test_one_tile_is_the_inverse_and_smaller_ones_approximate_it():
@@ -322,6 +323,7 @@ IMAGE_FILTERS = np.ones((3, 3, 2, 4))
         (lambda: Convolution(np.ones((3, 3, 2)), 5), r"Convolution: w must be filters of shape \(kh, kw, C, F\)"),
         (lambda: Convolution(np.zeros((3, 3, 2, 4)), 5), "all filters are zero"),
         (lambda: Convolution(np.full((3, 3, 2, 4), np.nan), 5), "NaN or infinite"),
+        (lambda: TileInverse(Convolution(IMAGE_FILTERS, 5), 0), "tile must be at least 1"),
         (lambda: layer_bounds(Convolution(np.ones((1, 1, 1, 1)), 1, stride=2, pad=1)), "W is zero"),  # only padding
         (lambda: Convolution(IMAGE_FILTERS, 2), "the kernel .3. is larger than the padded image"),
         (lambda: Convolution(IMAGE_FILTERS, (5, 0)), "size must be an integer >= 1"),

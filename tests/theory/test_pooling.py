@@ -139,10 +139,12 @@ def check_bounds(filters, x, W_x, W_tilde, W_hat, stride):
 
 
 @given(st.floats(1, 100))
-def test_the_tight_bound_is_below_the_papers_which_says_nothing_beyond_two(quotient):
-    tight, paper = ratio_bounds(np.ones((1, 1)), np.full((1, 1), math.sqrt(quotient)))
-    assert tight <= min(1, paper * SLACK)
-    assert (paper >= 1) == (quotient >= 2) or quotient == pytest.approx(2)
+def test_the_papers_bound_says_nothing_where_ours_does(quotient):
+    """For L / l = q: sqrt(1 - 1/q) < 1 always, sqrt(q - 1) >= 1 from q = 2 on."""
+    tight, paper = ratio_bounds(np.full((1, 1), 3.0), np.full((1, 1), 3 * math.sqrt(quotient)))
+    assert tight == pytest.approx(math.sqrt(1 - 1 / quotient), abs=1e-6)
+    assert paper == pytest.approx(math.sqrt(quotient - 1), abs=1e-6)
+    assert tight <= min(1, paper)
 
 
 def test_one_filter_at_one_shift_is_recovered():
