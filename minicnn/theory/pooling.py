@@ -15,12 +15,12 @@ occur, l = sigma_min(W_x)^2 (the least that is not 0), L = sigma_max(W~)^2.  The
 
     ||x - x'|| / ||x||  <=  sqrt(1 - l / L)  <=  sqrt((L - l) / l)        (ours, and the paper's).
 
-Proof.  Let A be the columns with c_i r_i > 0.  ||x||^2 = c'r <= ||c|| ||r_A|| <= ||x|| ||r_A|| / sqrt(l), so
-l ||x||^2 <= ||r_A||^2; with the signs of r take A = all columns, and this is the lemma.  For i in A the pooled response
-of that filter and sign is at least |r_i|, and no two i share one: ||r_A||^2 <= ||W~' x||^2 <= L ||P x||^2, P the
-projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
+Proof.  Let A be the columns with c_i r_i > 0.  ||x||^2 = c'r <= ||c|| ||r_A|| <= ||x|| ||r_A|| / sqrt(l), the last as c
+is in the range of W_x'; so l ||x||^2 <= ||r_A||^2.  (With the signs of r take A = all columns: this is the lemma.)
+For i in A the pooled response of that filter and sign is at least |r_i|, and no two i share one: ||r_A||^2 <=
+||W~' x||^2 <= L ||P x||^2, P the projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
 
-The paper limits c > 0 only, and any c will do.  tests/theory/test_pooling.py has a counterexample to each.
+The paper limits only how many c are > 0, and allows any c: tests/theory/test_pooling.py has a counterexample to each.
 """
 
 from __future__ import annotations
