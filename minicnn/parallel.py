@@ -35,13 +35,31 @@ PARTIAL_SUMS = 16  # a sum over a batch is taken in so many parts, which are the
 
 
 def threads() -> int:
-    """How many threads work on the CPU: MINICNN_THREADS, else the cores that this process may use."""
+    """How many threads work on the CPU: as `use_threads` says, else MINICNN_THREADS, else all cores we may use."""
+    if _chosen is not None:
+        return _chosen
     asked = os.environ.get("MINICNN_THREADS")
     if asked is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if not (asked.isdigit() and int(asked) >= 1):
         raise ValueError(f"MINICNN_THREADS must be a positive integer, got {asked!r}")
     return int(asked)
+
+
+_chosen: int | None = None
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Within, so many threads work, in the whole process."""
+    global _chosen
+    if count < 1:
+        raise ValueError(f"use_threads: needs at least 1, got {count}")
+    before, _chosen = _chosen, count
+    try:
+        yield
+    finally:
+        _chosen = before
 
 
 def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
