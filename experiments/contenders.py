@@ -16,6 +16,7 @@ from experiments.twin import torch_twin
 from minicnn import models, nn
 from minicnn import ops as our_ops
 from minicnn.autodiff import Op, Tape
+from minicnn.backend import CPU
 from minicnn.optim import SGD
 from minicnn.parallel import threads, use_threads
 from minicnn.random import Stream
@@ -84,7 +85,12 @@ class OpCase:
 
     def calls(self, *, compiled: bool) -> dict[str, Call]:
         g = self.gradient()
-        calls: dict[str, Call] = {"ours": lambda: self.op.pair(*self.arrays, **self.options)[1](g)}
+
+        def ours() -> object:
+            with CPU.active():
+                return self.op.pair(*self.arrays, **self.options)[1](g)
+
+        calls: dict[str, Call] = {"ours": ours}
         if "torch" in sides():
             for channels_last in (False, True):
                 kind = "channels last" if channels_last else "contiguous"

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 
+PAUSE = 0.05  # seconds between contenders: threads of the last one may still be waiting for work in a busy loop
+
+
 @dataclass(frozen=True)
 class Times:
     """Seconds of one call, a number a round; round i of every contender was run next to that of the others."""
@@ -48,6 +51,7 @@ def interleaved(
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, call in contenders.items():
+            time.sleep(PAUSE)
             start = time.perf_counter()
             for _ in range(calls[name]):
                 call()
