@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-
 PAUSE = 0.05  # seconds between contenders: threads of the last one may still be waiting for work in a busy loop
 
 

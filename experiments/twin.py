@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from minicnn import Parameter, nn, ops
-from minicnn.ops.windows import as_pair
 
 
 def torch_twin(model: nn.Sequential) -> Any:
@@ -27,7 +26,7 @@ def _layer(layer: nn.Module) -> Any:
 
     if isinstance(layer, nn.Conv2d):
         kh, kw, c, f = layer.weight.shape
-        conv = theirs.Conv2d(c, f, (kh, kw), as_pair("twin", "stride", layer.stride), as_pair("twin", "pad", layer.pad))
+        conv = theirs.Conv2d(c, f, (kh, kw), layer.stride, layer.pad)
         _copy(conv.weight, layer.weight, (3, 2, 0, 1))
         _copy(conv.bias, layer.bias)
         return conv
