@@ -127,7 +127,8 @@ def least_squares(
         active = gradients[-1] > tolerance
         if callback is not None:
             callback(step, x)
-    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(~active))
+    converged = gradients[-1] <= tolerance  # not ~active: NaN is neither
+    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(converged))
 
 
 def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "region", **options: Any) -> Array:

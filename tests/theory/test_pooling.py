@@ -151,6 +151,15 @@ def test_one_filter_at_one_shift_is_recovered():
     assert signal_ratio(filters, x) < 1e-12
 
 
+def test_our_bound_is_attained():
+    """w = (1, 1), x = (0, 1, 0, -1): the first maximum is at shift 0, so x' = (1, 1, -1, -1)/2; l = 1, L = 2."""
+    filters, c = np.ones((2, 1)), np.array([[0, 1.0, -1.0]])
+    x, W_x, W_tilde, _ = theorem_matrices(filters, c, 4)
+    np.testing.assert_allclose(reconstruct_signal(filters, pool_signal(filters, x), 4), [0.5, 0.5, -0.5, -0.5])
+    assert signal_ratio(filters, x) == pytest.approx(math.sqrt(0.5))
+    assert ratio_bounds(W_x, W_tilde) == pytest.approx((math.sqrt(0.5), 1))
+
+
 # --- its assumptions, each violated ---
 
 
