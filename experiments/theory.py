@@ -74,7 +74,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise UsageError("--alexnet and --data are for --measure")
     if args.measure is not None and args.only:
         raise UsageError("--measure and --only exclude each other")
-    if args.alexnet and not args.alexnet.is_file():
+    if args.alexnet and not args.dry_run and not args.alexnet.is_file():
         raise UsageError(f"--alexnet: there is no file {args.alexnet}")
     if not args.alexnet and (needing := [name for name in args.measure or () if name in OF_ALEXNET]):
         raise UsageError(f"--measure {' '.join(needing)} needs --alexnet FILE, an .npz with conv1_w")
