@@ -47,7 +47,7 @@ class Statement:
     """Definitions, theorems, lemmas, and claims of the text that can be computed."""
 
     key: str
-    where: str  # in the paper; S1 .. S6 are the sections of its supplement
+    where: str  # in the paper; S1 .. S7 are the sections of its supplement
     says: str
     expected: str  # one of the verdicts
     corrected: str  # what we say instead

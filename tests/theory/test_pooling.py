@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn.theory.frames import frame_bounds, shift_matrix
+from minicnn.theory.frames import frame_bounds, project, shift_matrix
 from minicnn.theory.pooling import (
     Pooled,
     one_of_each_sign,
@@ -205,6 +205,25 @@ def test_counterexample_to_the_step_of_the_papers_proof():
     assert signal_ratio(filters, x) <= tight <= paper
     tilde_by_responses = theorem_matrices(filters, c, 2, signs="responses").W_tilde
     assert ((tilde_by_responses.T @ x) ** 2).sum() >= ((W_x.T @ x) ** 2).sum()
+
+
+def test_counterexample_the_missing_square():
+    """E12.  l ||x||^2 <= ||W_x' x|| without the square: w = (3), x = 3 has 81 and 9."""
+    x, W_x, _, _ = theorem_matrices(np.full((1, 1), 3.0), np.ones((1, 1)), 1)
+    assert frame_bounds(W_x).lower * (x @ x) == pytest.approx(81)
+    assert np.linalg.norm(W_x.T @ x) == pytest.approx(9)
+
+
+def test_counterexample_the_wrong_denominator():
+    """E11.  ||x - x~||^2 <= (L - l) / sigma_min(W~)^2 ||x~||^2 fails, and with l in the denominator is attained."""
+    x, W_x, W_tilde, _ = theorem_matrices(np.ones((2, 1)), np.array([[0, 1.0, -1.0]]), 4)
+    nearest = project(W_tilde, x)
+    lower, (least, upper, _) = frame_bounds(W_x).lower, frame_bounds(W_tilde)
+    assert (lower, least, upper) == pytest.approx((1, 2, 2))
+    left, right = ((x - nearest) ** 2).sum(), (upper - lower) * (nearest @ nearest)
+    assert left == pytest.approx(1)
+    assert right / least == pytest.approx(0.5)
+    assert right / lower == pytest.approx(1)
 
 
 def test_counterexample_dependent_columns():
