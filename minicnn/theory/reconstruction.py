@@ -100,6 +100,8 @@ def least_squares(
     """
     xp = array_module(z)
     _check_responses("least_squares", z)
+    if damping < 0:
+        raise ValueError(f"least_squares: damping must be at least 0, got {damping}")
     tolerance = float(np.finfo(z.dtype).eps) if tolerance is None else tolerance
     inverse = inverse or (lambda g: g)
 
@@ -140,6 +142,8 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
     """
     if method not in ("region", "global"):
         raise ValueError(f"invert: method must be 'region' or 'global', got {method!r}")
+    if method == "region" and options:
+        raise ValueError(f"invert: method 'region' has no options, got {', '.join(options)}; did you mean 'global'?")
     sizes = [as_pair("invert", "size", size)]
     for w, _, stride, pad in layers:
         height, width = sizes[-1]

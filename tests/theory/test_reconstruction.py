@@ -322,6 +322,8 @@ FILTERS = np.ones((3, 3, 2, 4))
         (lambda: recover_regions(np.ones((1, 3, 3, 4)), FILTERS, 2), "the kernel"),
         (lambda: least_squares(Convolution(FILTERS, 5), np.ones((1, 3, 3, 5))), r"expected shape \(N, 3, 3, 4\)"),
         (lambda: least_squares(Convolution(FILTERS, 5), np.full((1, 3, 3, 4), np.nan)), "least_squares: z holds NaN"),
+        (lambda: least_squares(Convolution(FILTERS, 5), np.ones((1, 3, 3, 4)), damping=-1.0), "damping must be"),
+        (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 5, iterations=9), "'region' has no options, got iter"),
         (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 5, method="pinv"), "method must be 'region' or"),
         (lambda: invert(np.ones((1, 3, 3, 7)), [Layer(FILTERS)], 5), "crelu_inverse: axis -1 .* so be even"),
         (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 6), r"give responses of shape \(N, 4, 4, 4\)"),
