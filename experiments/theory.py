@@ -116,7 +116,7 @@ def run_statements(asked: list[Statement], args: argparse.Namespace, line: str) 
 def block(one: Statement, evidence: Evidence, width: int) -> str:
     """A statement, its verdict and why, wrapped."""
     lines = [f"{one.key}: {evidence.verdict.upper()}" + (f"  ({', '.join(one.errata)})" if one.errata else "")]
-    parts = {"where": one.where, "paper": one.says, "witness": evidence.witness, "corrected": one.corrected}
+    parts = {"where": one.where, "claim": one.says, "witness": evidence.witness, "corrected": one.corrected}
     for name, text in parts.items():
         lines += textwrap.wrap(text, width, initial_indent=f"  {name:11}", subsequent_indent=" " * 13)
     return "\n".join(lines)

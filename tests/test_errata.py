@@ -13,7 +13,8 @@ from minicnn.theory.subspace import mean_ratio
 from reference import paper
 from tests.test_paper import SOURCE, from_source, parameter_count
 
-ERRATA = (Path(__file__).parents[1] / "docs" / "errata.md").read_text()
+ROOT = Path(__file__).parents[1]
+ERRATA = (ROOT / "docs" / "errata.md").read_text()
 
 
 # --- the document ---
@@ -22,6 +23,7 @@ ERRATA = (Path(__file__).parents[1] / "docs" / "errata.md").read_text()
 def test_the_verdicts_are_those_of_the_checks():
     rows = re.findall(r"^\| `([\w-]+)` \| (.*?) \| (.*?) \| (.*?) \|", ERRATA, re.M)
     assert rows == [(s.key, s.where, s.expected, ", ".join(s.errata) or "-") for s in STATEMENTS]
+    assert f"{len(STATEMENTS)} statements" in (ROOT / "README.md").read_text()
 
 
 def test_every_erratum_has_an_argument_a_verdict_and_a_test():
