@@ -100,6 +100,8 @@ def least_squares(
     """
     xp = array_module(z)
     _check_responses("least_squares", z)
+    if damping < 0:
+        raise ValueError(f"least_squares: damping must be at least 0, got {damping}")
     tolerance = float(np.finfo(z.dtype).eps) if tolerance is None else tolerance
     inverse = inverse or (lambda g: g)
 
@@ -127,7 +129,8 @@ def least_squares(
         active = gradients[-1] > tolerance
         if callback is not None:
             callback(step, x)
-    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(~active))
+    converged = gradients[-1] <= tolerance  # not ~active: NaN is neither
+    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(converged))
 
 
 def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "region", **options: Any) -> Array:
@@ -139,6 +142,8 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
     """
     if method not in ("region", "global"):
         raise ValueError(f"invert: method must be 'region' or 'global', got {method!r}")
+    if method == "region" and options:
+        raise ValueError(f"invert: method 'region' has no options, got {', '.join(options)}; did you mean 'global'?")
     sizes = [as_pair("invert", "size", size)]
     for w, _, stride, pad in layers:
         height, width = sizes[-1]
