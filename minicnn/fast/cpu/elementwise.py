@@ -42,10 +42,9 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
     y = empty((*x.shape[:-1], 2 * c), x.dtype)
 
     def forward(p: slice) -> None:
-        np.maximum(x[p], 0, out=y[p][..., :c])
-        negative = y[p][..., c:]
-        np.negative(x[p], out=negative)
-        np.maximum(negative, 0, out=negative)
+        y[p][..., :c] = x[p]
+        np.negative(x[p], out=y[p][..., c:])
+        np.maximum(y[p], 0, out=y[p])
 
     over_batch(forward, len(x), 3 * x[:1].nbytes, x)
 
@@ -53,10 +52,9 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
         gx = empty(x.shape, g.dtype)
 
         def work(p: slice) -> None:
-            negative = scratch("negative", gx[p].shape, g.dtype)
-            keep(g[p][..., c:], positive(y[p][..., c:]), negative)
-            keep(g[p][..., :c], positive(y[p][..., :c]), gx[p])
-            np.subtract(gx[p], negative, out=gx[p])
+            active = scratch("active", g[p].shape, g.dtype)
+            keep(g[p], positive(y[p]), active)
+            np.subtract(active[..., :c], active[..., c:], out=gx[p])
 
         over_batch(work, len(y), 6 * y[:1].nbytes // 2, y)
         return (gx,)

@@ -13,23 +13,24 @@ In two dimensions the same is done along both axes, with 36 multiplications for 
 An image is cut into tiles of 6x6 that overlap by two.  Sums over input channels commute with all of this, so each of
 the 36 places is a matrix product (tiles x C) (C x F):
 
-    d   (36, tiles, C)    the tiles                     gather
-    V = (B' x B') d       (36, tiles, C)                one matrix product, 36 x 36
-    U = (G x G) g         (36, C, F)                    the filters, once
+    d                     (6, 6, tiles, C)              the tiles: gather
+    V = B' d B            (36, tiles, C)                along both axes of the 36 places
+    U = G g G'            (36, C, F)                    the filters, once
     M = V U               (36, tiles, F)                36 matrix products: this is where the time goes
-    Y = (A' x A') M       (16, tiles, F)                one matrix product, 16 x 36;  then scatter
-
-(x is the Kronecker product; 36 numbers the places of a 6x6 tile, 16 those of a 4x4 tile.)
+    Y = A' M A            (4, 4, tiles, F)              along both axes;  then scatter
 
 The derivative.  Every step is linear in d and in g, so its derivative is the transpose, taken backwards.  With gY the
 gradient cut into 4x4 tiles:
 
-    gM = (A x A) gY       (36, tiles, F)                A' x A' transposed
-    gU = V' gM            (36, C, F)                    gg = (G' x G') gU
+    gM = A gY A'          (36, tiles, F)
+    gU = V' gM            (36, C, F)                    gg = G' gU G
     gV = gM U'            (36, tiles, C)
-    gd = (B x B) gV       (36, tiles, C)                then add the overlapping tiles: the transpose of the gather
+    gd = B gV B'          (6, 6, tiles, C)              then add the overlapping tiles: the transpose of the gather
 
 V is 2.25 times as large as x; it is computed again for the derivative rather than kept.
+
+The bias.  The column of A' that belongs to the point 1 is (1, 1, 1, 1): what is added to M at the place (1, 1) of a
+tile comes out at all 16 pixels.  And the sum of a tile's gradients is gM at that place.
 
 Rounding: the matrices have entries up to 8, so errors are some ten times those of a direct sum; in float32 about 1e-5
 of the largest value (tests/fast/test_winograd.py).
@@ -68,9 +69,7 @@ A_T = np.array(
         [0, 1, -1, 8, -8, 1],
     ]
 )
-INPUT = np.kron(B_T, B_T)  # (36, 36)
-FILTER = np.kron(G, G)  # (36, 9)
-OUTPUT = np.kron(A_T, A_T)  # (16, 36)
+FILTER = np.kron(G, G)  # (36, 9): G g G' of all filters at once
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
@@ -90,8 +89,8 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 
 
 LEAST_CHANNELS = 24
-PIECE_BYTES = 1 << 20
-LEAST_TILES = 64
+PIECE_BYTES = 1 << 20  # of V or M in one piece, about half of the cache of a core
+LEAST_TILES = 64  # in one piece: with fewer, U is read too often, and Python takes a larger share
 GROUP_TILES = 512
 BIAS = 7  # the place (1, 1) of a tile
 
@@ -153,7 +152,7 @@ class Tiling:
     between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image
     in that order.
 
-    piece   so many images are transformed at a time: about PIECE_TILES, so that they stay in the cache
+    piece   so many images are transformed at a time, so that they stay in the cache
     group   over so many images the weight gradient is one matrix product
     """
 
@@ -162,7 +161,7 @@ class Tiling:
         self.rows, self.columns = (-(-size // 4) for size in windows.out)
         self.whole = windows.out == (4 * self.rows, 4 * self.columns)
         self.channels, self.filters, self.dtype = x.shape[3], filters, x.dtype
-        self.input, self.output = INPUT.astype(x.dtype), OUTPUT.astype(x.dtype)
+        self.input, self.output = B_T.astype(x.dtype), A_T.astype(x.dtype)
         tiles, quarter = self.rows * self.columns, -(-len(x) // 4)
         place = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize
         self.piece = max(1, min(max(PIECE_BYTES // place, LEAST_TILES // tiles), quarter))
@@ -173,19 +172,19 @@ class Tiling:
         return (images.stop - images.start) * self.rows * self.columns
 
     def input_transform(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """V = (B' x B') d: (n, H, W, C) -> (36, tiles, C)."""
+        """V = B' d B: (n, H, W, C) -> (36, tiles, C)."""
         n, c = len(x), self.channels
         image = framed("image", x, self.top, self.left, (4 * self.rows + 2, 4 * self.columns + 2))
         d = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         d[...] = self.places(image, slice(0, 6), slice(0, 6))
-        np.matmul(self.input, d.reshape(36, -1), out=flat(v))
+        along_both(self.input, d.reshape(6, 6, -1), out=planes(v))
         return v
 
     def input_transform_adjoint(self, gv: np.ndarray, gx: np.ndarray) -> None:
-        """gx = the sum over tiles of (B x B) gV: (36, tiles, C) -> (n, H, W, C)."""
+        """gx = the sum over tiles of B gV B': (36, tiles, C) -> (n, H, W, C)."""
         n, h, w, c = gx.shape
         gd = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
-        np.matmul(self.input.T, flat(gv), out=gd.reshape(36, -1))
+        along_both(self.input.T, planes(gv), out=gd.reshape(6, 6, -1))
         image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
         image[:, -2:] = 0
         image[:, :, -2:] = 0
@@ -201,24 +200,24 @@ class Tiling:
         gx[:, : inside.shape[1], : inside.shape[2]] = inside
 
     def output_transform(self, m: np.ndarray, y: np.ndarray) -> None:
-        """Y = (A' x A') M: (36, tiles, F) -> (n, OH, OW, F)."""
+        """Y = A' M A: (36, tiles, F) -> (n, OH, OW, F)."""
         n, f = len(y), self.filters
         tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
-        np.matmul(self.output, flat(m), out=tiles.reshape(16, -1))
+        along_both(self.output, planes(m), out=tiles.reshape(4, 4, -1))
         image = y if self.whole else scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
         self.places(image, slice(0, 4), slice(0, 4))[...] = tiles
         if not self.whole:
             y[...] = image[:, : y.shape[1], : y.shape[2]]
 
     def output_transform_adjoint(self, g: np.ndarray, gm: np.ndarray) -> None:
-        """gM = (A x A) gY: (n, OH, OW, F) -> (36, tiles, F)."""
+        """gM = A gY A': (n, OH, OW, F) -> (36, tiles, F)."""
         n, f = len(g), self.filters
         image = g
         if not self.whole:
             image = framed("gradient", g, 0, 0, (4 * self.rows, 4 * self.columns))
         tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
         tiles[...] = self.places(image, slice(0, 4), slice(0, 4))
-        np.matmul(self.output.T, tiles.reshape(16, -1), out=flat(gm))
+        along_both(self.output.T, tiles.reshape(4, 4, -1), out=planes(gm))
 
     def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Some places of every tile of an image: a view (places down, places across, n, rows, columns, C)."""
@@ -237,11 +236,19 @@ class Tiling:
         )
 
 
-def flat(places: np.ndarray) -> np.ndarray:
-    """(36, tiles, C) -> (36, tiles C), a view also of some tiles of a larger array."""
+def along_both(matrix: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+    """out[i, j] = sum over k, l of matrix[i, k] matrix[j, l] places[k, l]: (q, p), (p, p, N) -> (q, q, N)."""
+    (q, p), n = matrix.shape, places.shape[2]
+    half = scratch("half", (q, p, n), places.dtype)
+    np.matmul(matrix, places.transpose(1, 0, 2), out=half.transpose(1, 0, 2))
+    np.matmul(matrix, half, out=out)
+
+
+def planes(places: np.ndarray) -> np.ndarray:
+    """(36, tiles, C) -> (6, 6, tiles C), a view also of some tiles of a larger array."""
     _, tiles, c = places.shape
-    step = places.strides[0]
-    return np.lib.stride_tricks.as_strided(places, (36, tiles * c), (step, places.itemsize))
+    step, item = places.strides[0], places.itemsize
+    return np.lib.stride_tricks.as_strided(places, (6, 6, tiles * c), (6 * step, step, item))
 
 
 def framed(name: str, x: np.ndarray, top: int, left: int, size: Pair2) -> np.ndarray:
