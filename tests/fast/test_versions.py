@@ -108,7 +108,7 @@ def test_a_convolution_can_be_forced(monkeypatch, name):
 def test_the_rule_that_chooses():
     """Winograd for wide 3x3 layers with stride 1, tap by tap for tiny images, im2col for the rest."""
     wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
-    wider, tiny = np.ones((2, 4, 4, 256), np.float32), np.ones((2, 2, 2, 96), np.float32)
+    wider, tiny = np.ones((2, 4, 4, 512), np.float32), np.ones((2, 2, 2, 96), np.float32)
 
     def chosen(x, k, stride=1, pad=0):
         w = np.ones((k, k, x.shape[3], 96), np.float32)

@@ -28,8 +28,7 @@ def relu(x: np.ndarray) -> Pair:
     over_batch(lambda p: _done(np.maximum(x[p], 0, out=y[p])), len(x), x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        gx = empty(x.shape, g.dtype)
-
+        gx = empty(y.shape, g.dtype)
         over_batch(lambda p: keep(g[p], positive(y[p]), gx[p]), len(y), 3 * y[:1].nbytes, y)
         return (gx,)
 
@@ -49,7 +48,7 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
     over_batch(forward, len(x), 3 * x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        gx = empty(x.shape, g.dtype)
+        gx = empty((*y.shape[:-1], c), g.dtype)  # not x.shape: that would keep x in memory
 
         def work(p: slice) -> None:
             active = scratch("active", g[p].shape, g.dtype)
