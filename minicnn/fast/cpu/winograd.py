@@ -89,7 +89,7 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 
 
 LEAST_CHANNELS = 24
-PIECE_BYTES = 1 << 20  # of V or M in one piece, about half of the cache of a core
+PIECE_BYTES = 2 << 20  # of V or M in one piece: about the cache of a core
 LEAST_TILES = 64  # in one piece: with fewer, U is read too often, and Python takes a larger share
 GROUP_TILES = 512
 BIAS = 7  # the place (1, 1) of a tile
