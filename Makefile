@@ -2,13 +2,14 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help demo test lint coverage parity clean
+.PHONY: help demo test lint coverage parity bench clean
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
 	@echo "make test      all tests"
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
+	@echo "make bench     speed against PyTorch (installs it), into runs/bench.json: about 30 minutes"
 	@echo "make clean     remove .venv and caches"
 
 .venv/installed: pyproject.toml
@@ -38,6 +39,10 @@ coverage: .venv/installed
 
 parity: .venv/torch
 	$(PY) -m pytest -q tests/torch_parity
+
+bench: .venv/torch
+	mkdir -p runs
+	$(PY) -m experiments.bench --json runs/bench.json
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage *.egg-info build

@@ -1,6 +1,6 @@
 """How fast is it?  minicnn against PyTorch on the same cores, and against itself.
 
-    python -m experiments.bench                          everything (about 20 minutes on 2 cores)
+    python -m experiments.bench                          everything (about 30 minutes on 2 cores)
     python -m experiments.bench --only models --models crelu-half,vgg
     python -m experiments.bench --only ops --rounds 3 --json ops.json
 

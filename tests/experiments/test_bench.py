@@ -1,0 +1,90 @@
+"""The benchmark measures what it says, and its command line is sound.  No test here asks how fast anything is."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from experiments import bench, contenders, timing
+from experiments.common import UsageError
+from minicnn import parallel
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    monkeypatch.setattr(contenders, "sides", lambda: ["ours"])
+
+
+def test_ratio_is_the_best_rival_over_ours():
+    times = {
+        "ours": timing.Times((1.0, 2.0, 1.0)),
+        "slow": timing.Times((9.0, 9.0, 9.0)),
+        "fast": timing.Times((2.0, 4.0, 3.0)),
+    }
+    found = timing.ratio(times, "ours")
+    assert found.rival == "fast"
+    assert (found.low, found.median, found.high) == (2.0, 2.0, 2.5)
+    assert timing.ratio({"ours": times["ours"]}, "ours") is None
+
+
+def test_rounds_are_interleaved(monkeypatch):
+    monkeypatch.setattr(timing, "PAUSE", 0)
+    calls = []
+    found = timing.interleaved(
+        {name: lambda name=name: calls.append(name) or time.sleep(0.001) for name in "ab"}, 3, least=0, warm=1
+    )
+    assert calls == list("ab" + "ab" * 3)
+    assert [len(t.rounds) for t in found.values()] == [3, 3]
+    assert all(t.median >= 0.001 for t in found.values())
+
+
+def test_errors_are_against_float64(without_torch):
+    case = next(c for c in contenders.op_cases(1) if c.name == "conv 3x3 96-96 at 32x32")
+    ours, theirs = case.errors()
+    assert 0 < ours < 3e-5
+    assert theirs is None
+    assert contenders._largest_error([np.array([1.0, 2.5])], [np.array([1.0, 2.0])]) == 0.25
+
+
+def test_a_training_step_changes_the_weights_and_inference_does_not(without_torch, monkeypatch):
+    model = contenders.models.convpool("crelu", "half", scale=0.1)
+    monkeypatch.setitem(contenders.MODELS, "small", lambda: model)
+    for training in (False, True):
+        before = {name: value.copy() for name, value in model.state_dict().items()}
+        case = contenders.ModelCase("small", 2, training=training)
+        assert list(case.calls(compiled=True)) == ["ours"]
+        case.ours()()
+        assert training == any((model.state_dict()[name] != value).any() for name, value in before.items())
+
+
+def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, capsys):
+    small = {"small": lambda: contenders.models.convpool("crelu", "half", scale=0.1)}
+    monkeypatch.setattr(contenders, "MODELS", small)
+    monkeypatch.setattr(contenders, "CONVOLUTIONS", ((3, 4, 3, 4),))
+    monkeypatch.setattr(timing, "PAUSE", 0)
+    monkeypatch.setattr(bench, "peak_memory", lambda *_: {"peak": 2.0, "imported": 1.0})
+    monkeypatch.setattr(bench, "matmul_peak", lambda: 1e9)
+    file = tmp_path / "bench.json"
+    assert bench.main(["--batch", "2", "--rounds", "1", "--json", str(file)]) == 0
+    shown = capsys.readouterr().out
+    for title in ("One layer", "Training step", "Inference", "Peak memory", "by threads", "by batch"):
+        assert title in shown
+    saved = json.loads(file.read_text())
+    assert {"ops", "models", "memory", "scaling", "environment", "peak"} <= set(saved)
+    assert saved["models"][0]["images_per_second"] > 0
+
+
+@pytest.mark.parametrize("arguments", [["--only", "speed"], ["--models", "resnet"], ["--rounds", "0"]])
+def test_nonsense_is_refused(arguments):
+    with pytest.raises(UsageError):
+        bench.main(arguments)
+
+
+def test_threads_by_argument(monkeypatch):
+    monkeypatch.setenv("MINICNN_THREADS", "5")
+    with parallel.use_threads(3):
+        assert parallel.threads() == 3
+    assert parallel.threads() == 5
+    with pytest.raises(ValueError, match="at least 1"), parallel.use_threads(0):
+        pass
