@@ -6,9 +6,29 @@ import pytest
 from minicnn import ops
 from minicnn.fast.cpu.winograd import A_T, B_T, G, conv2d
 from minicnn.gradcheck import check_adjoint
+from minicnn.models import convpool, vgg
+from minicnn.nn import Conv2d, describe
 
-# (image, channels, filters) of the 3x3 layers of the CIFAR networks
-SHAPES = [(32, 96, 96), (32, 192, 192), (16, 96, 192), (16, 192, 96), (16, 384, 192), (8, 192, 192), (4, 512, 512)]
+NETWORKS = [
+    convpool("relu"),
+    convpool("relu", "double"),
+    convpool("crelu"),
+    convpool("crelu", "half"),
+    vgg("relu", ()),
+    vgg("crelu", (1, 3, 5)),
+]
+
+
+def convolutions(model):
+    """(size, kernel shape, pad) of the convolutions of a CIFAR network."""
+    size = 32
+    for (_, layer), row in zip(model.children(), describe(model, (32, 32, 3)).rows, strict=True):
+        if isinstance(layer, Conv2d):
+            yield size, layer.weight.shape, layer.pad
+        size = row.output[0]
+
+
+SHAPES = sorted({shape for model in NETWORKS for shape in convolutions(model)})
 
 
 def test_the_algorithm_in_one_dimension():
@@ -19,12 +39,13 @@ def test_the_algorithm_in_one_dimension():
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_error_in_single_precision_is_below_3e_5_of_the_largest_value(shape):
-    size, c, f = shape
+    """On all convolutions of all CIFAR networks, whichever version is chosen; against the textbook in float64."""
+    size, (kh, kw, c, f), pad = shape
     rng = np.random.default_rng(0)
-    x = np.maximum(rng.normal(size=(2, size, size, c)), 0)
-    w, g = rng.normal(size=(3, 3, c, f)) * np.sqrt(2 / (9 * c)), rng.normal(size=(2, size, size, f))
-    y, vjp = ops.conv2d.textbook(x, w, pad=1)
-    single, single_vjp = conv2d(x.astype(np.float32), w.astype(np.float32), pad=1)
+    x, w = np.maximum(rng.normal(size=(1, size, size, c)), 0), rng.normal(size=(kh, kw, c, f)) * np.sqrt(2 / (9 * c))
+    y, vjp = ops.conv2d.textbook(x, w, pad=pad)
+    g = rng.normal(size=y.shape)
+    single, single_vjp = ops.conv2d.pair(x.astype(np.float32), w.astype(np.float32), pad=pad)
     pairs = zip((single, *single_vjp(g.astype(np.float32))[:2]), (y, *vjp(g)[:2]), strict=True)
     for ours, exact in pairs:
         assert ours.dtype == np.float32
