@@ -116,13 +116,12 @@ def _through_pool(pooled: PooledConvolution, before: Array, y: Array, maps: Pool
     xp, (n, height, width, channels) = array_module(y), before.shape
     f = y.shape[3] // 2
     estimate = xp.where(maps.values != 0, xp.concatenate((y[..., :f], -y[..., f:]), -1), 0)  # (p, -q)
-    regions = [tuple(at) for at in np.ndindex(estimate.shape[:3])]
-    patches = pooled.reconstruct(PooledMaps(estimate, maps.switches), regions)  # (R, ph, pw, C)
-    numbers = xp.arange(1, n * height * width + 1).reshape(n, height, width, 1).astype(np.float64)
-    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # of every cell of every region; 0 is no pixel
+    regions = list(np.ndindex(estimate.shape[:3]))
+    cells = pooled.reconstruct(PooledMaps(estimate, maps.switches), regions).reshape(-1, channels)  # (R ph pw, C)
     size = n * height * width + 1
+    numbers = xp.arange(1, size).reshape(n, height, width, 1).astype(np.float64)
+    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 is no pixel
     count = xp.maximum(xp.bincount(places, minlength=size)[1:], 1)
-    cells = patches.reshape(-1, channels)
     total = xp.stack([xp.bincount(places, weights=cells[:, c], minlength=size)[1:] for c in range(channels)], -1)
     return (total / count[:, None]).reshape(before.shape).astype(before.dtype)
 
