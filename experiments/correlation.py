@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
             progress()
     rows = [_row(run.name, layer, c) for run in runs for layer, c in found[run.name].items()]
     for run in runs:
-        print(f"\n{run.label}\n\n{report([row for row in rows if row['run'] == run.name])}")
+        print(f"\n{run.label}, {run.name}\n\n{report([row for row in rows if row['run'] == run.name])}")
     print("\nBehind ±: the standard deviation over filters.  The paper's are of CReLU (conv1-7) on ImageNet.")
     print(not_comparable(runs))
     folder = out_folder(args, MODULE)

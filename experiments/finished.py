@@ -193,7 +193,7 @@ def announce(args: argparse.Namespace, module: str, what: str, files: Sequence[s
 
 def not_comparable(runs: Sequence[Run]) -> str:
     """The word on the paper's numbers: which runs they cannot be compared with, and why."""
-    lines = [f"  {run.label}: {', '.join(run.reduced)}" for run in runs if run.reduced]
+    lines = [f"  {run.label}, {run.name}: {', '.join(run.reduced)}" for run in runs if run.reduced]
     if not lines:
         return ""
     return "The paper's numbers are not comparable with these reduced runs:\n" + "\n".join(lines)

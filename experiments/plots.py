@@ -95,7 +95,7 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float
 
 def draw_gaps(path: Path, rows: Sequence[tuple[str, float, float]], *, title: str) -> None:
     """Training and test error of networks: rows of (label, train, test) in percent, joined by a line."""
-    figure = new_figure(path, 7.5, 0.45 * len(rows) + 1.5)
+    figure = new_figure(path, 7.5, 0.55 * len(rows) + 1.3)
     if figure is None:
         return
     axes = figure.subplots()

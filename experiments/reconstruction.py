@@ -145,7 +145,7 @@ def pictures(
                     shown = _picture(to_host(estimate)[0], normalise)
                     error = float(ratio(x, estimate)[0])
                     decibels = float(psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)[0])
-                    line.append(Cell((shown,), f"{error:.3f}, {decibels:.1f} dB"))
+                    line.append(Cell((shown,), f"{error:.3f}, {_decibels(decibels)}"))
                     layer = steps[-1].name
                     rows.append({"image": name, "layer": layer, "method": method, "ratio": error, "psnr": decibels})
             cells.append(line)
@@ -157,6 +157,10 @@ def pictures(
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
     print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+
+
+def _decibels(value: float) -> str:
+    return "exact" if math.isinf(value) else f"{value:.1f} dB"
 
 
 def _picture(x: np.ndarray, normalise: Normaliser) -> np.ndarray:

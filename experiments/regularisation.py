@@ -42,7 +42,9 @@ def main(arguments: list[str]) -> int:
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "gaps.csv", rows)
-    points = [(run.label, row["train_error"], row["test_error"]) for run, row in zip(runs, rows, strict=True)]
+    points = [
+        (f"{run.label}\n{run.name}", row["train_error"], row["test_error"]) for run, row in zip(runs, rows, strict=True)
+    ]
     draw_gaps(folder / "gaps.png", points, title="Training and test error, and the gap between them")
     print(f"saved in {folder}")
     return 0
