@@ -2,7 +2,8 @@
 
 For every convolution: the pairing filter of each filter (the one most opposed to it), their cosine mu, and beside it
 mu of random Gaussian filters of the same shape.  Random filters have negative mu too, the more so the smaller they
-are, so only the difference says something.
+are, so only the difference says something.  "cosine with start" is how far training has turned the filters: near 1
+they are still the random ones that they were, and no pairs can have formed.
 
 examples:
   python -m experiments.pairing --run runs/relu --run runs/crelu    two networks of ours: Figures 1 and 3
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +28,18 @@ from experiments.plots import draw_pairing_histograms
 from experiments.sheets import draw_pairs
 from experiments.weights import LAYOUTS, read_filters
 from minicnn.analysis.layers import convolutions
-from minicnn.analysis.pairing import QUANTILES, Comparison, Pairing, compare, expected_mu, pairing, random_mu
+from minicnn.analysis.pairing import (
+    QUANTILES,
+    Comparison,
+    Pairing,
+    compare,
+    cosine_with,
+    expected_mu,
+    pairing,
+    random_mu,
+)
 from minicnn.backend import Device, to_host
+from minicnn.nn import Sequential
 from minicnn.random import Stream
 
 MODULE = "experiments.pairing"
@@ -59,18 +70,31 @@ def main(arguments: list[str]) -> int:
             ["<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"],
         )
         return 0
-    sources: list[tuple[str, str, dict[str, np.ndarray]]] = []  # (label, folder, filters by layer)
+    sources = []
     for run in open_runs(args.run):
-        layers = convolutions(run.model(device))
-        sources.append((run.label, run.name, {name: to_host(conv.weight.data) for name, conv in layers.items()}))
+        trained, start = (_filters(run.model(device, trained=trained)) for trained in (True, False))
+        sources.append(Source(run.label, run.name, trained, start))
     if args.weights:
-        sources.append((args.weights.stem, args.weights.stem, read_filters(args.weights, args.layout)))
-    names = list(dict.fromkeys(name for _, _, layers in sources for name in layers))
+        sources.append(Source(args.weights.stem, args.weights.stem, read_filters(args.weights, args.layout)))
+    names = list(dict.fromkeys(name for source in sources for name in source.layers))
     if unknown := set(args.groups) - set(names):
         raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")
-    for label, name, filters in sources:
-        report(label, filters, out_folder(args, MODULE) / name, args, device)
+    for source in sources:
+        report(source, out_folder(args, MODULE) / source.name, args, device)
     return 0
+
+
+class Source(NamedTuple):
+    """Filters (kh, kw, C, K) by layer; of a run, also what they were before training."""
+
+    label: str
+    name: str
+    layers: dict[str, np.ndarray]
+    start: dict[str, np.ndarray] | None = None
+
+
+def _filters(model: Sequential) -> dict[str, np.ndarray]:
+    return {name: to_host(conv.weight.data) for name, conv in convolutions(model).items()}
 
 
 def _groups(text: str) -> dict[str, int]:
@@ -80,8 +104,10 @@ def _groups(text: str) -> dict[str, int]:
         raise argparse.ArgumentTypeError("expected names with numbers, such as conv2=2,conv4=2") from None
 
 
-def report(label: str, layers: dict[str, np.ndarray], folder: Path, args: argparse.Namespace, device: Device) -> None:
+def report(source: Source, folder: Path, args: argparse.Namespace, device: Device) -> None:
     """Measure, print, write and draw one source."""
+    label, layers = source.label, source.layers
+    kept = {name: float(np.nanmean(cosine_with(layers[name], w))) for name, w in (source.start or {}).items()}
     found: dict[str, tuple[Pairing, np.ndarray, Comparison]] = {}
     with Progress(len(layers), label, "layer") as progress:
         for name, w in layers.items():
@@ -97,13 +123,17 @@ def report(label: str, layers: dict[str, np.ndarray], folder: Path, args: argpar
             f"{c.quantiles[2]:.3f}",
             f"{c.ks:.2f}",
             f"{c.p_value:.1g}",
+            f"{kept[name]:.2f}" if name in kept else "-",
         ]
         for (name, (_, _, c)), w in zip(found.items(), layers.values(), strict=True)
     ]
-    head = ["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p"]
+    head = ["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"]
     print(f"\n{label}\n\n{table(head, rows)}\n")
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "summary.json", {name: _as_json(c) for name, (_, _, c) in found.items()})
+    write_json(
+        folder / "summary.json",
+        {name: _as_json(c) | {"cosine_with_start": kept.get(name)} for name, (_, _, c) in found.items()},
+    )
     write_csv(
         folder / "pairing.csv",
         [

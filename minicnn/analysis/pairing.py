@@ -64,6 +64,19 @@ def pairing(w: Array, *, groups: int = 1) -> Pairing:
     return Pairing(np.where(known, partner.reshape(-1), -1), np.where(known, mu, np.nan))
 
 
+def cosine_with(w: Array, start: Array) -> np.ndarray:
+    """The cosine of every filter with what it was at the start: (K,), on the host; NaN for filters of zeros.
+
+    Filters that training has hardly turned are as random as they began: their mu says nothing about learning.
+    """
+    if w.shape != start.shape:
+        raise ValueError(f"cosine_with: filters {w.shape} did not start as {start.shape}")
+    xp = array_module(w)
+    a, b = (v.reshape(-1, w.shape[-1]).astype(np.float64) for v in (w, start))
+    lengths = xp.sqrt((a * a).sum(axis=0) * (b * b).sum(axis=0))
+    return to_host(xp.where(lengths > 0, (a * b).sum(axis=0) / xp.where(lengths > 0, lengths, 1), np.nan))
+
+
 def random_mu(
     shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: Device = CPU
 ) -> np.ndarray:

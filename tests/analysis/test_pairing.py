@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minicnn.analysis.pairing import compare, expected_mu, pairing, random_mu
+from minicnn.analysis.pairing import compare, cosine_with, expected_mu, pairing, random_mu
 from minicnn.random import Stream
 from tests.devices import on_devices
 
@@ -112,6 +112,15 @@ def test_random_filters_pass_the_test_and_planted_pairs_do_not():
     assert paired.p_value < 1e-10
     assert paired.ks == pytest.approx(1)
     assert paired.mean == pytest.approx(-1)
+
+
+@on_devices
+def test_how_far_filters_have_turned(device):
+    start = np.array([[1.0, 0, 2, 0]] * 2 + [[0, 1.0, 0, 0]]).reshape(3, 1, 1, 4)  # columns of three numbers
+    now = np.array([[2.0, 1, -4, 1]] * 2 + [[0, 0, 0, 1.0]]).reshape(3, 1, 1, 4)
+    np.testing.assert_allclose(cosine_with(device.put(now), device.put(start)), [1, 0, -1, np.nan], atol=1e-12)
+    with pytest.raises(ValueError, match="did not start as"):
+        cosine_with(now, start[:2])
 
 
 def test_draws_do_not_depend_on_each_other():

@@ -96,6 +96,7 @@ def test_pairing(folder, tmp_path, capsys):
     assert int(row["pairing_filter"]) == 1 + int(np.argmin(others))
     summary = json.loads((tmp_path / "relu" / "summary.json").read_text())
     assert list(summary) == [f"conv{i}" for i in range(1, 9)]
+    assert 0 < summary["conv1"]["cosine_with_start"] < 1
     assert set(summary["conv1"]["quantiles"]) == {"0.05", "0.25", "0.5", "0.75", "0.95"}
 
 
