@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,10 +60,10 @@ class Run:
         """What makes it smaller than the paper's networks; empty: comparable."""
         return reductions(self.settings)
 
-    def model(self, device: Device, *, trained: bool = True) -> Sequential:
-        """The network with the weights that its results are of; or as it was before training."""
-        model = self.settings.build_model()
-        if trained:
+    def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
+        """The network with the weights that its results are of; or untrained, as it would begin with that seed."""
+        model = replace(self.settings, seed=self.settings.seed if untrained is None else untrained).build_model()
+        if untrained is None:
             best = self.config["hold_out"]["count"] > 0
             try:
                 arrays, _ = load_newest(self.folder / ("best.npz" if best else "checkpoint.npz"))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ from minicnn.data.dataset import Dataset
 
 MODULE = "experiments.invariance"
 Scores = dict[str, dict[str, Score]]  # by layer and side
+Found = dict[tuple[str, int | None], Scores]  # by run, and None (trained) or the seed of an untrained network
 
 
 def main(arguments: list[str]) -> int:
@@ -57,26 +58,31 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--stimuli", choices=STIMULI, default="cifar", help="imagenet: corner crops instead of shifts")
     p.add_argument("--fill", choices=FILLS, default="edge", help="what comes in beside a moved picture (default edge)")
     p.add_argument("--rate", type=float, default=RATE, help="how often a filter fires (default 0.01, the paper's)")
-    p.add_argument("--no-control", action="store_true", help="leave out the untrained weights: half the time")
+    p.add_argument(
+        "--control",
+        type=int,
+        default=1,
+        metavar="N",
+        help="untrained networks beside each: its own start (default 1), other seeds too, or none (0)",
+    )
     args = p.parse_args(arguments)
-    if not 0 < args.rate < 1 or (args.subset is not None and args.subset < 1):
-        raise UsageError("--rate must be between 0 and 1, and --subset positive")
+    if not 0 < args.rate < 1 or (args.subset is not None and args.subset < 1) or args.control < 0:
+        raise UsageError("--rate must be between 0 and 1, --subset positive and --control not negative")
     device = get_device(args.device)
     stimuli = STIMULI[args.stimuli](fill=args.fill)
     if args.dry_run:
         passes = f"{2 + len(stimuli.transforms)} forward passes over {args.subset or 'all'} test images"
-        nets = "networks as trained" + ("" if args.no_control else " and as initialised")
+        nets = f"networks as trained and {args.control} untrained"
         files = ["invariance.csv", "filters.csv", "invariance.png"]
         announce(args, MODULE, f"{passes} for the {nets}, on {device}: {', '.join(stimuli.transforms)}", files)
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data)
-    found = {
-        (run.name, trained): measure(run, trained, data, stimuli, args, device)
-        for run in runs
-        for trained in ([True] if args.no_control else [True, False])
-    }
-    rows = [_row(name, trained, layer, side, score) for (name, trained), layer, side, score in _each(found)]
+    found: Found = {}
+    for run in runs:
+        for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
+            found[run.name, seed] = measure(run, seed, data, stimuli, args, device)
+    rows = [_row(*key, layer, side, score) for key, layer, side, score in _each(found)]
     for run in runs:
         print(f"\n{run.label}, {run.name}\n\n{report(run, found)}")
     print("\n* as in the paper: one side for ReLU networks, two for CReLU and AVR.  The paper prints no numbers.")
@@ -91,13 +97,13 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(
-    run: Run, trained: bool, data: Dataset, stimuli: Stimuli, args: argparse.Namespace, device: Device
+    run: Run, untrained: int | None, data: Dataset, stimuli: Stimuli, args: argparse.Namespace, device: Device
 ) -> Scores:
     """All layers of one network on the test images."""
-    model, normalise = run.model(device, trained=trained), run.normaliser(data)
+    model, normalise = run.model(device, untrained=untrained), run.normaliser(data)
     size = len(data.test_images)
     images = data.test_images[sample(args.subset or size, size, seed=0)]
-    label = f"{run.name}{'' if trained else ', untrained'}"
+    label = f"{run.name}, {_weights(untrained)}"
     start = time.monotonic()
     with Progress((2 + len(stimuli.transforms)) * len(images), label) as progress:
 
@@ -112,17 +118,21 @@ def measure(
     return scores
 
 
-def _each(found: dict[Any, Scores]) -> Iterator[tuple[Any, str, str, Score]]:
+def _each(found: Found) -> Iterator[tuple[tuple[str, int | None], str, str, Score]]:
     for key, layers in found.items():
         for layer, sides in layers.items():
             for side in SIDES:
                 yield key, layer, side, sides[side]
 
 
-def _row(name: str, trained: bool, layer: str, side: str, score: Score) -> dict[str, Any]:
+def _weights(untrained: int | None) -> str:
+    return "trained" if untrained is None else f"untrained, seed {untrained}"
+
+
+def _row(name: str, untrained: int | None, layer: str, side: str, score: Score) -> dict[str, Any]:
     return {
         "run": name,
-        "weights": "trained" if trained else "untrained",
+        "weights": _weights(untrained),
         "layer": layer,
         "sides": side,
         "filters": len(score.fired),
@@ -133,11 +143,11 @@ def _row(name: str, trained: bool, layer: str, side: str, score: Score) -> dict[
     }
 
 
-def _filter_rows(found: dict[Any, Scores]) -> list[dict[str, Any]]:
+def _filter_rows(found: Found) -> list[dict[str, Any]]:
     return [
         {
             "run": name,
-            "weights": "trained" if trained else "untrained",
+            "weights": _weights(untrained),
             "layer": layer,
             "sides": side,
             "filter": i,
@@ -146,12 +156,12 @@ def _filter_rows(found: dict[Any, Scores]) -> list[dict[str, Any]]:
             "local_rate": float(score.local_rate[i]),
             "score": float(score.scores[i]),
         }
-        for (name, trained), layer, side, score in _each(found)
+        for (name, untrained), layer, side, score in _each(found)
         for i in range(len(score.fired))
     ]
 
 
-def _layers(found: dict[Any, Scores]) -> list[str]:
+def _layers(found: Found) -> list[str]:
     return max((list(scores) for scores in found.values()), key=len)
 
 
@@ -160,32 +170,43 @@ def two_sided(run: Run) -> bool:
     return any(layer.two_sided for layer in filter_layers(run.settings.build_model()))
 
 
-def report(run: Run, found: dict[Any, Scores]) -> str:
+def control(run: Run, found: Found, layer: str, side: str) -> np.ndarray:
+    """The scores of a layer in the untrained networks, one for every seed."""
+    return np.array(
+        [of[layer][side].mean() for (name, seed), of in found.items() if name == run.name and seed is not None]
+    )
+
+
+def report(run: Run, found: Found) -> str:
     stars = {"one": "" if two_sided(run) else "*", "two": "*" if two_sided(run) else ""}
-    weights = [trained for trained in (True, False) if (run.name, trained) in found]
-    head = ["layer"]
-    for trained in weights:
-        word = "trained" if trained else "untrained"
-        head += [f"{word}, {side}{stars[side]}" for side in SIDES]
+    seeds = sum(name == run.name for name, _ in found) - 1
+    words = ["trained", *(["untrained"] if seeds else [])]
+    head = ["layer", *(f"{word}, {side}{stars[side]}" for word in words for side in SIDES), "rare when trained"]
     lines = []
-    for layer, of_layer in found[run.name, True].items():
-        scores = [f"{found[run.name, trained][layer][side].mean():.1f}" for trained in weights for side in SIDES]
-        lines.append([layer, *scores, " / ".join(str(int(of_layer[side].rare.sum())) for side in SIDES)])
-    return table([*head, "rare filters left out"], lines)
+    for layer, of_layer in found[run.name, None].items():
+        cells = [f"{of_layer[side].mean():.1f}" for side in SIDES]
+        for side in SIDES if seeds else ():
+            scores = control(run, found, layer, side)
+            cells.append(f"{scores.mean():.1f}" + (f" ± {scores.std(ddof=1):.1f}" if seeds > 1 else ""))
+        lines.append([layer, *cells, " / ".join(str(int(of_layer[side].rare.sum())) for side in SIDES)])
+    note = (
+        f"\n± is the standard deviation over {seeds} seeds: how much a single network may differ." if seeds > 1 else ""
+    )
+    return table(head, lines) + note
 
 
-def panels(runs: list[Run], found: dict[Any, Scores]) -> dict[str, dict[str, list[float]]]:
+def panels(runs: list[Run], found: Found) -> dict[str, dict[str, list[float]]]:
     """As the paper compares, and the two comparisons of like with like."""
 
-    def lines(side_of: Any) -> dict[str, list[float]]:
+    def lines(side_of: Callable[[Run], str]) -> dict[str, list[float]]:
         result = {}
         for run in runs:
-            for trained in (True, False):
-                if (run.name, trained) in found:
-                    side = side_of(run)
-                    label = f"{'' if trained else 'untrained '}{run.label}, {side}"
-                    label += f", {run.name}" if label in result else ""
-                    result[label] = [sides[side].mean() for sides in found[run.name, trained].values()]
+            side, layers = side_of(run), found[run.name, None]
+            label = f"{run.label}, {side}"
+            label += f", {run.name}" if label in result else ""
+            result[label] = [layers[layer][side].mean() for layer in layers]
+            if len(found) > len(runs):
+                result[f"untrained {label}"] = [float(control(run, found, layer, side).mean()) for layer in layers]
         return result
 
     return {

@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         return 0
     sources = []
     for run in open_runs(args.run):
-        trained, start = (_filters(run.model(device, trained=trained)) for trained in (True, False))
+        trained, start = _filters(run.model(device)), _filters(run.model(device, untrained=run.settings.seed))
         sources.append(Source(run.label, run.name, trained, start))
     if args.weights:
         sources.append(Source(args.weights.stem, args.weights.stem, read_filters(args.weights, args.layout)))

@@ -85,10 +85,11 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float
             trained += not control
             axes.plot(range(len(scores)), scores, color=f"C{trained - 1}", label=label, **style)
         axes.set_xticks(range(len(layers)), layers, rotation=45, fontsize=8)
-        axes.set(xlabel="layer", title=title, ylim=(0, None))
+        axes.set(xlabel="layer", title=title)
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, loc="lower left")
+    plots[0].set_ylim(0, 1.05 * plots[0].get_ylim()[1])
     plots[0].set_ylabel("invariance score L / G (100: never changes)")
     figure.savefig(path, dpi=100)
 

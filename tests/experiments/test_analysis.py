@@ -116,26 +116,38 @@ def test_correlation(folder, tmp_path, capsys):
 
 def test_invariance(folder, tmp_path, capsys):
     runs = ["--run", str(folder / "relu"), "--run", str(folder / "crelu")]
-    assert invariance.main([*runs, "--subset", "110", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    options = ["--subset", "110", "--control", "2", "--device", "cpu", "--out", str(tmp_path)]
+    assert invariance.main([*runs, *options]) == 0
     out = capsys.readouterr().out
     assert "trained, one*  trained, two " in out  # the star of a ReLU network
     assert "trained, one  trained, two* " in out
     rows = read(tmp_path / "invariance.csv")
-    assert len(rows) == 2 * 2 * 7 * 2
-    assert {row["weights"] for row in rows} == {"trained", "untrained"}
+    assert len(rows) == 2 * 3 * 7 * 2
+    assert {row["weights"] for row in rows} == {"trained", "untrained, seed 0", "untrained, seed 1"}
     scores = [float(row["score"]) for row in rows if row["score"] != "nan"]
     assert all(0 <= score <= 130 for score in scores)  # 100, and a little more where ties keep G below the rate
     assert set(rows[0]) > {"flip", "rotation", "up", "rare_filters", "score_with_rare"}
     rates = [float(row["global_rate"]) for row in read(tmp_path / "filters.csv")]
     assert max(rates) <= 0.01
     assert (tmp_path / "invariance.png").stat().st_size > 5000
+    of_seeds = [float(row["score"]) for row in rows if row["run"] == "relu" and row["weights"] != "trained"][::14]
+    assert f"{np.mean(of_seeds):.1f} ± {np.std(of_seeds, ddof=1):.1f}" in out
+
+
+def test_invariance_without_control(folder, tmp_path, capsys):
+    run = ["--run", str(folder / "crelu"), "--subset", "10", "--device", "cpu", "--out", str(tmp_path)]
+    assert invariance.main([*run, "--control", "0"]) == 0
+    assert "untrained" not in capsys.readouterr().out
+    assert {row["weights"] for row in read(tmp_path / "invariance.csv")} == {"trained"}
 
 
 def test_untrained_weights_are_those_before_training(folder):
     (run,) = open_runs([folder / "crelu"])
-    trained, untrained = run.model(CPU), run.model(CPU, trained=False)
-    assert not np.array_equal(trained["conv1"].weight.data, untrained["conv1"].weight.data)
-    np.testing.assert_array_equal(untrained["conv1"].weight.data, run.settings.build_model()["conv1"].weight.data)
+    trained, untrained, other = (run.model(CPU, untrained=seed)["conv1"].weight.data for seed in (None, 0, 1))
+    assert run.settings.seed == 0
+    np.testing.assert_array_equal(untrained, run.settings.build_model()["conv1"].weight.data)
+    assert not np.array_equal(trained, untrained)
+    assert not np.array_equal(other, untrained)
 
 
 def test_reconstruction(folder, tmp_path, capsys):
@@ -322,6 +334,7 @@ def test_networks_without_crelu(folder, tmp_path):
         (pairing, [], "nothing to look at"),
         (pairing, ["--weights", "x.npz", "--draws", "0"], "--draws must be positive"),
         (invariance, ["--run", "x", "--rate", "1"], "--rate must be between"),
+        (invariance, ["--run", "x", "--control", "-1"], "--control not negative"),
         (reconstruction, ["--run", "x", "--count", "0"], "must be positive"),
     ],
 )
