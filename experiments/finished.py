@@ -49,7 +49,7 @@ class Run:
     @property
     def label(self) -> str:
         s = self.settings
-        what = "VGG" if s.model == "vgg" else {"half": "half", "base": "base", "double": "double"}[s.width]
+        what = "VGG" if s.model == "vgg" else s.width
         names = {"relu": "ReLU", "leaky": "leaky ReLU", "avr": "AVR", "crelu": "CReLU"}
         where = f" at {','.join(map(str, s.at))}" if s.model == "vgg" and s.at else ""
         scale = f" x{s.scale:g}" if s.scale != 1 else ""

@@ -85,7 +85,7 @@ def main(arguments: list[str]) -> int:
     rows = [_row(*key, layer, side, score) for key, layer, side, score in _each(found)]
     for run in runs:
         print(f"\n{run.label}, {run.name}\n\n{report(run, found)}")
-    print("\n* as in the paper: one side for ReLU networks, two for CReLU and AVR.  The paper prints no numbers.")
+    print("\n* as in the paper: one side after ReLU, two after CReLU and AVR.  The paper prints no numbers.")
     print(not_comparable(runs))
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)
@@ -165,9 +165,10 @@ def _layers(found: Found) -> list[str]:
     return max((list(scores) for scores in found.values()), key=len)
 
 
-def two_sided(run: Run) -> bool:
-    """Whether the paper would take |response| for this network."""
-    return any(layer.two_sided for layer in filter_layers(run.settings.build_model()))
+def papers_sides(run: Run) -> dict[str, str]:
+    """The side that the paper would take for each layer: |response| after CReLU and AVR."""
+    layers = filter_layers(run.settings.build_model())
+    return {layer.name: "two" if layer.two_sided else "one" for layer in layers}
 
 
 def control(run: Run, found: Found, layer: str, side: str) -> np.ndarray:
@@ -178,13 +179,12 @@ def control(run: Run, found: Found, layer: str, side: str) -> np.ndarray:
 
 
 def report(run: Run, found: Found) -> str:
-    stars = {"one": "" if two_sided(run) else "*", "two": "*" if two_sided(run) else ""}
     seeds = sum(name == run.name for name, _ in found) - 1
     words = ["trained", *(["untrained"] if seeds else [])]
-    head = ["layer", *(f"{word}, {side}{stars[side]}" for word in words for side in SIDES), "rare when trained"]
-    lines = []
+    head = ["layer", *(f"{word}, {side}" for word in words for side in SIDES), "rare when trained"]
+    papers, lines = papers_sides(run), []
     for layer, of_layer in found[run.name, None].items():
-        cells = [f"{of_layer[side].mean():.1f}" for side in SIDES]
+        cells = [f"{of_layer[side].mean():.1f}{'*' if side == papers[layer] else ' '}" for side in SIDES]
         for side in SIDES if seeds else ():
             scores = control(run, found, layer, side)
             cells.append(f"{scores.mean():.1f}" + (f" ± {scores.std(ddof=1):.1f}" if seeds > 1 else ""))
@@ -198,21 +198,23 @@ def report(run: Run, found: Found) -> str:
 def panels(runs: list[Run], found: Found) -> dict[str, dict[str, list[float]]]:
     """As the paper compares, and the two comparisons of like with like."""
 
-    def lines(side_of: Callable[[Run], str]) -> dict[str, list[float]]:
+    def lines(sides: Callable[[Run], dict[str, str]]) -> dict[str, list[float]]:
         result = {}
         for run in runs:
-            side, layers = side_of(run), found[run.name, None]
-            label = f"{run.label}, {side}"
-            label += f", {run.name}" if label in result else ""
-            result[label] = [layers[layer][side].mean() for layer in layers]
+            label = run.label + (f", {run.name}" if run.label in result else "")
+            of, side = found[run.name, None], sides(run)
+            result[label] = [of[layer][side[layer]].mean() for layer in of]
             if len(found) > len(runs):
-                result[f"untrained {label}"] = [float(control(run, found, layer, side).mean()) for layer in layers]
+                result[f"untrained {label}"] = [float(control(run, found, layer, side[layer]).mean()) for layer in of]
         return result
 
+    def always(side: str) -> Callable[[Run], dict[str, str]]:
+        return lambda run: dict.fromkeys(papers_sides(run), side)
+
     return {
-        "as in the paper": lines(lambda run: "two" if two_sided(run) else "one"),
-        "all by one side, max(z, 0)": lines(lambda run: "one"),
-        "all by two sides, |z|": lines(lambda run: "two"),
+        "as in the paper: ReLU one side, CReLU two": lines(papers_sides),
+        "all by one side, max(z, 0)": lines(always("one")),
+        "all by two sides, |z|": lines(always("two")),
     }
 
 

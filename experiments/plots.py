@@ -53,8 +53,9 @@ def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, titl
         return
     for axes, (label, layers) in zip(figure.subplots(len(runs), 1, squeeze=False).ravel(), runs.items(), strict=True):
         for i, found in enumerate(layers.values()):
-            low, high = np.quantile(found.non_pair, (0.05, 0.95))
-            axes.bar(i, high - low, 0.7, low, color=RANDOM, alpha=0.25)
+            if len(found.non_pair):  # a single filter has none
+                low, high = np.quantile(found.non_pair, (0.05, 0.95))
+                axes.bar(i, high - low, 0.7, low, color=RANDOM, alpha=0.25)
             spread = 1.64 / np.sqrt(found.dimensions)
             axes.hlines((-spread, spread), i - 0.35, i + 0.35, color="black", lw=1, ls=":")
             x = i + np.linspace(-0.25, 0.25, len(found.pair))

@@ -84,9 +84,12 @@ def main(arguments: list[str]) -> int:
         normalise = run.normaliser(data)
         pictures(run, chosen_steps(run, steps, args.layers), own_images(args, data), normalise, folder, device)
         rows += ratios(run, steps, data, normalise, args.subset, device)
-    print(f"\n{report(rows)}\n\n± is the standard error over images (random: over banks of filters).")
+    if rows:
+        print(f"\n{report(rows)}\n\n± is the standard error over images (random: over banks of filters).")
+        write_csv(folder / "ratios.csv", rows)
+    else:
+        print("\nno ratios: no max pool follows these CReLU layers")
     print(not_comparable(runs))
-    write_csv(folder / "ratios.csv", rows)
     print(f"saved in {folder}")
     return 0
 

@@ -48,21 +48,21 @@ class Largest:
 
     A positive float32 and its bits, read as an integer, are in the same order.  So a value of column f is kept as the
     key f 2^32 + bits, and one sort puts each column in order.  What is below the k largest so far is not kept: of a
-    stream of n rows about k (1 + log(n / k)) F keys are ever looked at, and 2 k F + one block are in memory.
+    stream of n rows about k (1 + log(n / k)) F keys are ever looked at, and 1.5 k F and one block are in memory.
     """
 
     def __init__(self, k: int, columns: int, like: Array):
         self.k, self.columns, self.xp = k, columns, array_module(like)
         self.floor = self.xp.zeros(columns, np.float32)  # values up to here are not among the k largest
-        self.keys = self.xp.zeros(0, np.uint64)
+        self.keys = [self.xp.zeros(0, np.uint64)]
 
     def add(self, values: Array) -> None:
         """values (n, F), float32, none negative."""
         flat = values.reshape(-1)
         at = self.xp.flatnonzero((values > self.floor).reshape(-1))
         bits = flat[at].view(np.uint32).astype(np.uint64)
-        self.keys = self.xp.concatenate((self.keys, ((at % self.columns).astype(np.uint64) << 32) | bits))
-        if len(self.keys) > 2 * self.k * self.columns:
+        self.keys.append(((at % self.columns).astype(np.uint64) << 32) | bits)
+        if sum(map(len, self.keys)) > 1.5 * self.k * self.columns:
             self._shrink()
 
     def kth(self) -> Array:
@@ -71,12 +71,12 @@ class Largest:
         return self.floor
 
     def _shrink(self) -> None:
-        xp, keys = self.xp, self.xp.sort(self.keys)
+        xp, keys = self.xp, self.xp.sort(self.xp.concatenate(self.keys))
         ends = xp.cumsum(xp.bincount((keys >> 32).astype(np.int64), minlength=self.columns))  # (F,)
         starts = xp.concatenate((xp.zeros(1, ends.dtype), ends[:-1]))
         enough = ends - starts >= self.k
         column = (keys >> 32).astype(np.int64)
-        self.keys = keys[xp.arange(len(keys)) >= (ends - self.k)[column]]
+        self.keys = [keys[xp.arange(len(keys)) >= (ends - self.k)[column]]]
         if len(keys):
             bits = keys[xp.maximum(ends - self.k, 0)].astype(np.uint32)  # the low half of a key
             self.floor = xp.where(enough, bits.view(np.float32), 0)

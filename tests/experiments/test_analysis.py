@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 import shutil
 import sys
 
@@ -119,8 +120,9 @@ def test_invariance(folder, tmp_path, capsys):
     options = ["--subset", "110", "--control", "2", "--device", "cpu", "--out", str(tmp_path)]
     assert invariance.main([*runs, *options]) == 0
     out = capsys.readouterr().out
-    assert "trained, one*  trained, two " in out  # the star of a ReLU network
-    assert "trained, one  trained, two* " in out
+    first, second = re.findall(r"^conv1 +[\d.]+(.) +[\d.]+(.)", out, re.M)
+    assert first == ("*", " ")  # the paper's side of a ReLU network
+    assert second == (" ", "*")
     rows = read(tmp_path / "invariance.csv")
     assert len(rows) == 2 * 3 * 7 * 2
     assert {row["weights"] for row in rows} == {"trained", "untrained, seed 0", "untrained, seed 1"}
@@ -180,6 +182,22 @@ def test_own_pictures(folder, tmp_path):
         reconstruction.main([*common, "--image", str(tmp_path / "own.png"), "--size", "16", "--layers", "conv1"]) == 0
     )
     assert [row["image"] for row in read(tmp_path / "crelu-images.csv")] == ["own.png"] * 2
+
+
+def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
+    """VGG with CReLU at 1 and 3: only conv1 can be inverted, two layers have pairs, each layer has its side."""
+    vgg = ["--model", "vgg", "--act", "crelu", "--at", "1,3", "--scale", "0.04"]
+    assert cifar.main([*TINY, *vgg, "--out", str(tmp_path / "vgg")]) == 0
+    common = ["--run", str(tmp_path / "vgg"), "--device", "cpu", "--out", str(tmp_path / "out")]
+    assert correlation.main(common) == 0
+    assert [row["layer"] for row in read(tmp_path / "out" / "correlation.csv")] == ["conv1", "conv3"]
+    capsys.readouterr()
+    assert reconstruction.main([*common, "--count", "1"]) == 0
+    assert "no ratios" in capsys.readouterr().out
+    assert {row["layer"] for row in read(tmp_path / "out" / "vgg-images.csv")} == {"conv1"}
+    assert invariance.main([*common, "--subset", "20", "--control", "0"]) == 0
+    stars = re.findall(r"^conv\d+ +[\d.na]+(.) +[\d.na]+(.)", capsys.readouterr().out, re.M)
+    assert stars == [(" ", "*"), ("*", " "), (" ", "*"), *[("*", " ")] * 10]
 
 
 def test_regularisation(folder, tmp_path, capsys):
