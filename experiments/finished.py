@@ -131,11 +131,16 @@ def _open(folder: Path) -> Run:
     config = read_json(folder / "config.json")
     if not (folder / "result.json").exists():
         raise UsageError(f"{folder} is not finished: run its command with --resume first")
+    result = read_json(folder / "result.json")
     try:
         settings = from_json(config["settings"])
-        return Run(folder, settings, config, read_json(folder / "result.json"))
+        missing = [key for key in ("train", "hold_out") if key not in config]
+        missing += [key for key in ("train_error", "test_error") if key not in result]
     except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{folder / 'config.json'} is not of this version: {_line(error)}") from None
+        raise UsageError(f"{folder} holds a run of another version: {_line(error)}") from None
+    if missing:
+        raise UsageError(f"{folder} holds a run of another version: no {', '.join(missing)}")
+    return Run(folder, settings, config, result)
 
 
 def images_of(runs: Sequence[Run], where: Path | None) -> Dataset:

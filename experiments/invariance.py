@@ -5,12 +5,13 @@ chance a filter that fires for an image fires at the same place for the image fl
 shifted by 3 pixels: 1 is chance, 100 is always.
 
 The paper measures ReLU networks by the positive response (one side) and CReLU networks by its absolute value (two
-sides). That compares two things at once, so here every network is measured both ways, and so are its weights before
-training.
+sides).  That compares two things at once, so here every network is measured both ways, and so are untrained ones: a
+single draw of random weights moves the scores by several points.
 
 examples:
   python -m experiments.invariance --run runs/relu --run runs/crelu
   python -m experiments.invariance --run runs/crelu --subset 1000    quicker: 1,000 test images, drawn at random
+  python -m experiments.invariance --run runs/crelu --subset 400 --control 8    beside eight untrained networks
   python -m experiments.invariance --run runs/crelu --fill mean      zeros, not the edge, beside a moved picture
 
 Writes invariance.csv (a row a layer, side and network), filters.csv (a row a filter) and invariance.png.

@@ -3,7 +3,7 @@
 For every convolution: the pairing filter of each filter (the one most opposed to it), their cosine mu, and beside it
 mu of random Gaussian filters of the same shape.  Random filters have negative mu too, the more so the smaller they
 are, so only the difference says something.  "cosine with start" is how far training has turned the filters: near 1
-they are still the random ones that they were, and no pairs can have formed.
+they are still the random ones that they were, and few pairs can have formed.
 
 examples:
   python -m experiments.pairing --run runs/relu --run runs/crelu    two networks of ours: Figures 1 and 3

@@ -336,8 +336,23 @@ def test_damaged_runs(copy):
     config = json.loads((copy / "config.json").read_text())
     del config["settings"]["act"]
     (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match="not of this version"):
+    with pytest.raises(UsageError, match="of another version: .*act"):
         regularisation.main(["--run", str(copy)])
+
+
+def test_a_result_without_errors(copy):
+    (copy / "result.json").write_text("{}")
+    with pytest.raises(UsageError, match="of another version: no train_error, test_error"):
+        regularisation.main(["--run", str(copy)])
+    (copy / "result.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged"):
+        regularisation.main(["--run", str(copy)])
+
+
+def test_with_held_out_images_the_best_weights_count(folder):
+    run = open_runs([folder / "folds"])[0]
+    best = load(run.folder / "best.npz")[0]
+    np.testing.assert_array_equal(run.model(CPU)["conv1"].weight.data, best["conv1.weight"])
 
 
 def test_networks_without_crelu(folder, tmp_path):
