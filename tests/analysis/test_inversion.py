@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from minicnn import nn
-from minicnn.analysis.inversion import crelu_steps, inputs, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import PooledConvolution, crelu_steps, inputs, pooling_ratios, reconstruct
 from minicnn.models import convpool, vgg
-from minicnn.theory.pooling import PooledConvolution
 from minicnn.theory.reconstruction import Layer, features, invert, ratio
 from tests.devices import on_devices
 
