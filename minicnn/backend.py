@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from minicnn.blas import one_blas_thread
+
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
 
 
@@ -36,7 +38,7 @@ class Device:
     put(x)       a host array, copied there (the CPU gives the array itself back)
     get(x)       an array of this device as a numpy.ndarray
     synchronize  waits until all work queued there is done
-    active()     a context in which new arrays are made on this device
+    active()     a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
     """
 
     name: str
@@ -50,7 +52,7 @@ class Device:
         return self.name
 
 
-CPU = Device("cpu", np, put=np.asarray, get=np.asarray)
+CPU = Device("cpu", np, put=np.asarray, get=np.asarray, active=one_blas_thread)
 
 # array type -> the device of an array of that type.  CuPy joins when its first array turns up (_find_device);
 # a test can register a device of its own.

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 METADATA, CHECKSUM = "__metadata__", "__sha256__"
+TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files begin
 
 
 class CheckpointError(RuntimeError):
@@ -94,7 +95,7 @@ def atomic_write(
 ) -> None:
     """Call write(file) on a temporary file, flush it to the disk, and only then give it its name."""
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             write(file)
@@ -111,8 +112,12 @@ def atomic_write(
     _flush_folder(path.parent)
 
 
+def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    atomic_write(path, lambda file: file.write(content))
+
+
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
-    atomic_write(path, lambda file: file.write(text.encode()))
+    atomic_write_bytes(path, text.encode())
 
 
 def _keep(path: Path) -> None:

@@ -19,13 +19,27 @@ import numpy as np
 
 from minicnn.autodiff import Parameter
 from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.parallel import over_batch, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
+
+TEMPORARY_BYTES = 32  # that an update needs for one number: some arrays of 4 or 8 bytes
 
 
 def grad_norm(parameters: Iterable[Parameter]) -> Array | None:
     """The Euclidean norm of all gradients together, a scalar on their device (None if there are none)."""
-    squares = [(p.grad * p.grad).sum() for p in parameters if p.grad is not None]
-    return sum(squares[1:], start=squares[0]) ** 0.5 if squares else None
+    squares = [_square(p.grad.reshape(-1)) for p in parameters if p.grad is not None]
+    return sum(squares[1:], start=squares[0])[0] ** 0.5 if squares else None
+
+
+def _square(g: Array) -> Array:
+    """||g||^2 of a vector: (n,) -> (1,)."""
+    total = array_module(g).zeros(1, g.dtype)
+
+    def work(piece: slice, part: Array) -> None:
+        part[...] = (g[piece] * g[piece]).sum()
+
+    sum_over_batch(work, len(g), TEMPORARY_BYTES, into=total)
+    return total
 
 
 class Optimiser:
@@ -69,15 +83,35 @@ class Optimiser:
             for i, p in enumerate(self.parameters):
                 if p.grad is None:
                     continue
-                g = p.grad if scale is None else p.grad * scale
-                if decay:
-                    g = g + decay * p.data
                 self.updates[i] += 1
-                self.update(p.data, g, self.state[i], lr, self.updates[i])
+                if not self.state[i]:
+                    self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
+                self._step_of(i, p.data, p.grad, scale, decay, lr)
         self.steps += 1
 
+    def _step_of(self, i: int, data: Array, grad: Array, scale: Array | None, decay: float, lr: float) -> None:
+        """The step of parameter i, a piece at a time: the temporary arrays of an update stay in the cache."""
+        arrays = [data, grad, *self.state[i].values()]
+        if not all(array.flags.c_contiguous for array in arrays):  # then reshape(-1) would be a copy
+            arrays = [array[None] for array in arrays]
+        else:
+            arrays = [array.reshape(-1) for array in arrays]
+
+        def work(piece: slice) -> None:
+            p, g, *slots = (array[piece] for array in arrays)
+            if scale is not None:
+                g = g * scale
+            if decay:
+                g = g + decay * p
+            self.update(p, g, dict(zip(self.state[i], slots, strict=True)), lr, self.updates[i])
+
+        over_batch(work, len(arrays[0]), TEMPORARY_BYTES, data)
+
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
-        """Step number t = 1, 2, ... of one parameter array p, in place; g includes decay and clipping."""
+        """Step number t = 1, 2, ... of a piece of a parameter and of its slots (zeros at first), in place.
+
+        g includes decay and clipping.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define update(p, g, state, lr, t)")
 
     def _clip_scale(self) -> Array | None:
@@ -149,12 +183,12 @@ class SGD(Optimiser):
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         if self.momentum:
-            if "velocity" in state:
-                v = state["velocity"]
+            v = state["velocity"]
+            if t == 1:
+                v[...] = g
+            else:
                 v *= self.momentum
                 v += (1 - self.dampening) * g
-            else:
-                v = state["velocity"] = array_module(p).array(g)  # a copy
             g = g + self.momentum * v if self.nesterov else v
         p -= lr * g
 
@@ -183,10 +217,7 @@ class Adam(Optimiser):
         self.betas, self.eps = betas, eps
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
-        xp = array_module(p)
-        b1, b2 = self.betas
-        if not state:
-            state.update(mean=xp.zeros_like(p), square=xp.zeros_like(p))
+        xp, (b1, b2) = array_module(p), self.betas
         m, v = state["mean"], state["square"]
         m *= b1
         m += (1 - b1) * g

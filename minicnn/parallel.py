@@ -4,7 +4,7 @@ Operations that need large temporary arrays (im2col copies every pixel k*k times
 needs and are called for pieces of the batch:
 
     over_batch(work, n, sample_bytes, x)          work(piece) writes its part of a result; `piece` is a slice
-    sum_over_batch(work, n, sample_bytes, into)   work(piece) returns an array, which is added to `into`
+    sum_over_batch(work, n, sample_bytes, into)   what work(piece, part) writes to `part` is added to `into`
 
 On a CPU a piece fits in the cache and pieces run on all cores at once, each with a BLAS of one thread: many small
 matrix products side by side are faster than one after the other, each spread over the cores.  On a GPU a piece is a
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, array_module
+from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
 DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, little beside its memory
@@ -35,7 +36,9 @@ PARTIAL_SUMS = 16  # a sum over a batch is taken in so many parts, which are the
 
 
 def threads() -> int:
-    """How many threads work on the CPU: MINICNN_THREADS, else the cores that this process may use."""
+    """How many threads work on the CPU: as `use_threads` says, else MINICNN_THREADS, else all cores we may use."""
+    if _chosen is not None:
+        return _chosen
     asked = os.environ.get("MINICNN_THREADS")
     if asked is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -44,37 +47,72 @@ def threads() -> int:
     return int(asked)
 
 
+_chosen: int | None = None
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Within, so many threads work, in the whole process."""
+    global _chosen
+    if count < 1:
+        raise ValueError(f"use_threads: needs at least 1, got {count}")
+    before, _chosen = _chosen, count
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
 def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device."""
     budget = HOST_PIECE_BYTES if array_module(like) is np else DEVICE_PIECE_BYTES
-    length = max(1, budget // max(1, sample_bytes))
-    return [slice(start, min(start + length, n)) for start in range(0, n, length)]
+    return cut(0, n, budget // max(1, sample_bytes))
+
+
+def cut(start: int, stop: int, length: int) -> list[slice]:
+    """range(start, stop) in slices of this length (at least 1); the last may be shorter."""
+    length = max(1, length)
+    return [slice(i, min(i + length, stop)) for i in range(start, stop, length)]
 
 
 def over_batch(work: Callable[[slice], None], n: int, sample_bytes: int, like: Array) -> None:
     """Call work(piece) for every piece of a batch of n samples."""
-    _run(work, pieces(n, sample_bytes, like), like)
+    over_slices(work, pieces(n, sample_bytes, like), like)
 
 
-def sum_over_batch(work: Callable[[slice], Array], n: int, sample_bytes: int, into: Array) -> None:
-    """Add work(piece) to `into` for every piece of a batch of n samples.
+def sum_over_batch(work: Callable[[slice, Array], object], n: int, sample_bytes: int, into: Array) -> None:
+    """Add to `into` what work(piece, part) writes to `part`, for every piece of a batch of n samples."""
+    sum_over_slices(work, pieces(n, sample_bytes, into), into)
 
-    What work returns may be overwritten by its next call in the same thread (see `scratch`).
+
+def over_slices(work: Callable[[slice], None], slices: list[slice], like: Array) -> None:
+    """Call work(piece) for every one of the slices."""
+    _run(work, slices, like)
+
+
+def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice], into: Array) -> None:
+    """Add to `into` what work(piece, part) writes to `part`, an array like `into`, for every one of the slices.
+
+    The slices are dealt to at most PARTIAL_SUMS sums, each added up by one thread, and these are added in order.
     """
-    parts = pieces(n, sample_bytes, into)
-    groups = np.array_split(np.arange(len(parts)), min(PARTIAL_SUMS, len(parts))) if parts else []
-    sums: list[Any] = [None] * len(groups)
+    groups = np.array_split(np.arange(len(slices)), min(PARTIAL_SUMS, len(slices))) if slices else []
+    host = array_module(into) is np
+    # Not `scratch` in a nested call: the one around it may be using it.
+    empty = scratch if host and not _here.busy else lambda _, shape, dtype: array_module(into).empty(shape, dtype)
+    sums = empty("sums", (len(groups), *into.shape), into.dtype)
 
     def add_up(group: int) -> None:
-        for i, part in enumerate(groups[group]):
-            if i == 0:
-                sums[group] = work(parts[part]).copy()
-            else:
-                sums[group] += work(parts[part])
+        first, *others = groups[group]
+        work(slices[first], sums[group])
+        if others:
+            part = scratch("part", into.shape, into.dtype) if host else array_module(into).empty(into.shape, into.dtype)
+            for i in others:
+                work(slices[i], part)
+                sums[group] += part
 
     _run(add_up, range(len(groups)), into)
-    for partial in sums:
-        into += partial
+    if len(groups):
+        into += sums.sum(axis=0)
 
 
 # Worker threads
@@ -146,9 +184,8 @@ def _serve() -> None:
 
 def _after_fork() -> None:
     """In a forked child the worker threads are gone, and locks may be held by threads that are gone too."""
-    global _lock, _jobs, _workers, _blas_lock, _blas_users
+    global _lock, _jobs, _workers
     _lock, _jobs, _workers = threading.Lock(), queue.SimpleQueue(), 0
-    _blas_lock, _blas_users = threading.Lock(), 0
     _here.busy = False
 
 
@@ -156,53 +193,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def scratch(name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> np.ndarray:
     """Memory of this thread for a temporary array; the next call with the same name gives the same memory.
 
-    Fresh memory costs as much as the work that is done in it: the system clears every page.
+    Fresh memory costs as much as the work that is done in it: the system clears every page.  With `zero`, all zeros
+    when the memory is fresh, and later what was left in it.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     block = _here.scratch.get(name)
     if block is None or block.size < size:
-        block = _here.scratch[name] = np.empty(size, np.uint8)
+        block = _here.scratch[name] = (np.zeros if zero else np.empty)(size, np.uint8)
     return block[:size].view(dtype).reshape(shape)
-
-
-# One BLAS thread for each worker
-
-_blas_lock = threading.Lock()
-_blas_users = 0
-_blas_before: list[tuple[Any, int]] = []
-_controllers: list[Any] | None = None
-
-
-def blas_controllers() -> list[Any]:
-    """The BLAS libraries in this process whose threads can be set; empty if there are none that we know of."""
-    global _controllers
-    if _controllers is None:
-        from threadpoolctl import ThreadpoolController
-
-        _controllers = ThreadpoolController().select(user_api="blas").lib_controllers
-    return _controllers
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Within, BLAS uses one thread; the last to leave restores what was there before the first came."""
-    global _blas_users
-    with _blas_lock:
-        _blas_users += 1
-        if _blas_users == 1:
-            _blas_before[:] = [(library, library.num_threads) for library in blas_controllers()]
-            for library, count in _blas_before:
-                if count != 1:
-                    library.set_num_threads(1)
-    try:
-        yield
-    finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if _blas_users == 0:
-                for library, count in _blas_before:
-                    if count != 1:
-                        library.set_num_threads(count)

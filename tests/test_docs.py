@@ -94,6 +94,15 @@ def test_files_and_links_exist(document):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_named_tests_exist(document):
+    """Each tests/...py::name."""
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", document.read_text())
+    assert named or document.name != "errata.md"
+    for path, name in named:
+        assert re.search(rf"^def {name}\(", (ROOT / path).read_text(), re.M), f"{path} has no {name}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_make_targets_exist(document):
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     for target in re.findall(r"`make ([a-z]+)", document.read_text()) + [

@@ -25,7 +25,7 @@ from minicnn.nn import BatchNorm, Conv2d, Dropout, MaxPool2d, Sequential
 from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Size
 from minicnn.theory.operators import Convolution
-from minicnn.theory.pooling import PooledConvolution, PooledMaps
+from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
 from minicnn.theory.reconstruction import Layer, least_squares, recover_regions, responses
 
 METHODS = ("region", "global")

@@ -17,9 +17,10 @@ import textwrap
 import urllib.request
 from pathlib import Path
 
+from minicnn.checkpoint import TEMPORARY
 from minicnn.data.archive import limit, read_archive, read_members
 from minicnn.data.dataset import DataError
-from minicnn.data.files import TEMPORARY, Contents, Source, Version, store, storing, sweep, verify
+from minicnn.data.files import Contents, Source, Version, store, storing, sweep, verify
 
 TIMEOUT = 20  # seconds without an answer
 NPM_TIMEOUT = 1800  # seconds for all of it

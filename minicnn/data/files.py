@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from minicnn.checkpoint import TEMPORARY, atomic_write_bytes
 from minicnn.data.dataset import DataError
 
-TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files and folders begin
 REMEDY = "Delete it and get it again; without --data, minicnn downloads what it does not find."
 STALE = 24 * 3600  # seconds after which nobody can still be writing one
 
@@ -157,7 +156,7 @@ def store(folder: Path, contents: Mapping[str, bytes]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
         for name, content in contents.items():
-            _write(folder / name, content)
+            atomic_write_bytes(folder / name, content)
 
 
 @contextlib.contextmanager
@@ -170,18 +169,6 @@ def storing(folder: Path) -> Iterator[None]:
             f"cannot store data in {folder}: {error.strerror or error}.\n"
             "Make room or make it writable, or choose another folder: MINICNN_DATA=/path/to/folder"
         ) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())  # else a power cut could leave the name without the content
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

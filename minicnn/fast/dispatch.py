@@ -2,7 +2,7 @@
 
 A version has the signature of its op and returns the same (y, vjp), up to rounding.  The first row of an op whose
 condition holds is used; if none holds, the textbook is.  MINICNN_FAST=0 in the environment switches all off, and
-MINICNN_CONV=textbook, im2col or winograd (where it applies) chooses among the convolutions.
+MINICNN_CONV=textbook, im2col, winograd or taps (where it applies) chooses among the convolutions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from minicnn import ops
 from minicnn.autodiff import Op, Pair
-from minicnn.fast.cpu import elementwise, im2col, norm, pool, winograd
+from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
 
 Condition = Callable[..., bool]
 
@@ -29,6 +29,8 @@ def _chosen(name: str, fits: Condition) -> Condition:
 
 TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # op              condition                                  version
+    (ops.conv2d, _chosen("taps", taps.fits), taps.conv2d),
+    (ops.conv2d, _chosen("winograd", winograd_wide.fits), winograd_wide.conv2d),
     (ops.conv2d, _chosen("winograd", winograd.fits), winograd.conv2d),
     (ops.conv2d, _chosen("im2col", im2col.fits), im2col.conv2d),
     (ops.linear, im2col.fits_linear, im2col.linear),

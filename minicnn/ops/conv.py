@@ -49,8 +49,8 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
             blocks = g[piece].reshape(-1, f) @ matrix.T  # (n OH OW, kh kw C)
             gx[piece] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
 
-        def weight_gradient(piece: slice) -> Array:
-            return rows(piece).T @ g[piece].reshape(-1, f)
+        def weight_gradient(piece: slice, part: Array) -> None:
+            xp.matmul(rows(piece).T, g[piece].reshape(-1, f), out=part)
 
         if needs[0]:
             over_batch(data_gradient, n, sample_bytes, x)

@@ -7,6 +7,7 @@ import math
 from minicnn.autodiff import Grads, Pair, op
 from minicnn.backend import Array, array_module, device_of
 from minicnn.ops.reduce import sum_to_channels
+from minicnn.parallel import sum_over_batch
 
 
 def batch_moments(x: Array) -> tuple[Array, Array]:
@@ -14,9 +15,21 @@ def batch_moments(x: Array) -> tuple[Array, Array]:
     count = math.prod(x.shape[:-1])
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
-    mean = sum_to_channels(x) / count
-    centred = x - mean
-    return mean, sum_to_channels(centred * centred) / count
+    xp, sample_bytes = array_module(x), 2 * x[:1].nbytes
+
+    def add_values(piece: slice, part: Array) -> None:
+        part[...] = sum_to_channels(x[piece])
+
+    def add_squares(piece: slice, part: Array) -> None:
+        centred = x[piece] - mean
+        part[...] = sum_to_channels(centred * centred)
+
+    mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
+    sum_over_batch(add_values, len(x), sample_bytes, into=mean)
+    mean /= count
+    sum_over_batch(add_squares, len(x), sample_bytes, into=var)
+    var /= count
+    return mean, var
 
 
 @op

@@ -171,7 +171,11 @@ class TileInverse:
         return classes
 
     def _inverse(self, ys: tuple[int, ...], xs: tuple[int, ...]) -> Array:
-        """(E' S E)^-1 of a tile that windows meet at (ys, xs); a little on the diagonal keeps it finite."""
+        """(E' S E)^-1 of a tile that windows meet at (ys, xs).
+
+        A little is added to the diagonal, at least the eps of the dtype: a tile may be singular, and with less the
+        rounding errors of r, in directions that no filter sees, would come back larger than the rest.
+        """
         xp, w = self.conv.xp, self.conv.w.astype(np.float64)
         (th, tw), (kh, kw, c, f) = self.tile, w.shape
         matrix = w.reshape(-1, f)
@@ -187,6 +191,7 @@ class TileInverse:
         gram = gram.reshape(n, n)
         largest = xp.maximum(gram.max(), 1e-300)
         unseen = xp.diagonal(gram) == 0  # pixels that no window covers
-        gram += xp.diag(xp.where(unseen, largest, 1e-11 * largest) + self.damping)
+        little = max(1e-11, float(np.finfo(self.conv.w.dtype).eps))
+        gram += xp.diag(xp.where(unseen, largest, little * largest) + self.damping)
         inverse = xp.linalg.inv(gram)
         return (0.5 * (inverse + inverse.T)).astype(self.conv.w.dtype)

@@ -101,6 +101,8 @@ def least_squares(
     """
     xp = array_module(z)
     _check_responses("least_squares", z)
+    if damping < 0:
+        raise ValueError(f"least_squares: damping must be at least 0, got {damping}")
     tolerance = float(np.finfo(z.dtype).eps) if tolerance is None else tolerance
     inverse = inverse or (lambda g: g)
 
@@ -112,7 +114,7 @@ def least_squares(
     r0, g0 = _positive(_norm(r)), _positive(_norm(g))
     residuals, gradients = [_norm(r) / r0], [_norm(g) / g0]
     active = gradients[0] > tolerance  # (N,)
-    largest = 0.0  # ||T||, as far as it has shown
+    largest, enough = 0.0, tolerance  # ||T||, as far as it has shown; the gradient to come down to
     for step in range(1, iterations + 1):
         if not bool(active.any()):
             break
@@ -127,10 +129,12 @@ def least_squares(
         p = s + (gs / _positive(before))[:, None, None, None] * p
         residuals.append(_norm(r) / r0)
         gradients.append(_norm(g) / g0)
-        active = gradients[-1] > tolerance * xp.maximum(largest * _norm(r) / g0, 1)
+        enough = tolerance * xp.maximum(largest * _norm(r) / g0, 1)
+        active = gradients[-1] > enough
         if callback is not None:
             callback(step, x)
-    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(~active))
+    converged = gradients[-1] <= enough  # not ~active: NaN is neither
+    return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(converged))
 
 
 def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "region", **options: Any) -> Array:
@@ -142,6 +146,8 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
     """
     if method not in ("region", "global"):
         raise ValueError(f"invert: method must be 'region' or 'global', got {method!r}")
+    if method == "region" and options:
+        raise ValueError(f"invert: method 'region' has no options, got {', '.join(options)}; did you mean 'global'?")
     sizes = [as_pair("invert", "size", size)]
     for w, _, stride, pad in layers:
         height, width = sizes[-1]

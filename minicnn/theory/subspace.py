@@ -87,6 +87,8 @@ def projection_ratio(w: Array, x: Array) -> Array:
     if w.ndim < 2 or x.ndim < 1 or w.shape[-2] != x.shape[-1]:
         raise ValueError(f"projection_ratio: w {w.shape} and x {x.shape} must be (..., D, s) and (..., D)")
     xp = array_module(w)
+    if not bool((x != 0).any(axis=-1).all()):
+        raise ValueError("projection_ratio: the ratio is undefined for x = 0; leave it out")
     u, values, _ = xp.linalg.svd(w, full_matrices=False)  # (..., D, r), (..., r)
     kept = values > max(w.shape[-2:]) * float(np.finfo(w.dtype).eps) * values[..., :1]
     along = xp.where(kept, (xp.swapaxes(u, -1, -2) @ x[..., None])[..., 0], 0)  # coordinates of P x, (..., r)

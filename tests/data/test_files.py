@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minicnn.checkpoint import TEMPORARY
 from minicnn.data.dataset import DataError
-from minicnn.data.files import TEMPORARY, File, cache_folder, checksum, read_file, store, verify
+from minicnn.data.files import File, cache_folder, checksum, read_file, store, verify
 
 ROOT = Path(__file__).parents[2]
 CONTENT = b"0123456789"

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from minicnn import Stream, Tape, ops, parallel
+from minicnn import Stream, Tape, blas, ops, parallel
 from minicnn.models import convpool, vgg
 from minicnn.optim import SGD
 
@@ -90,13 +90,13 @@ def test_an_error_in_a_worker_is_raised_here(monkeypatch):
 
 def test_the_blas_has_its_threads_back_afterwards(monkeypatch):
     monkeypatch.setenv("MINICNN_THREADS", "2")
-    libraries = parallel.blas_controllers()
+    libraries = blas.blas_controllers()
     if not libraries:
         pytest.skip("no BLAS here whose threads can be set")
     before = [library.get_num_threads() for library in libraries]
-    with parallel.one_blas_thread():
+    with blas.one_blas_thread():
         assert [library.get_num_threads() for library in libraries] == [1] * len(libraries)
-        with parallel.one_blas_thread():
+        with blas.one_blas_thread():
             pass
         assert [library.get_num_threads() for library in libraries] == [1] * len(libraries)
     assert [library.get_num_threads() for library in libraries] == before

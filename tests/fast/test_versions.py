@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import ops, parallel
-from minicnn.fast.cpu import elementwise, im2col, norm, pool, winograd
+from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
 from tests import cases, draw
 
 
@@ -19,6 +19,16 @@ def draw_3x3(d):
     return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": draw.padding(d, 3)}
 
 
+def draw_tiny(d):
+    """Images smaller than the kernel, strides and pads of all kinds."""
+    n, c, f = d(st.integers(1, 3)), d(draw.SMALL), d(draw.SMALL)
+    (h, w), (kh, kw) = ((d(st.integers(1, 3)), d(st.integers(1, 3))) for _ in range(2))
+    generator = draw.rng(d)
+    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, kh, kw, c, f))
+    arrays += (draw.distinct(generator, f),) if d(st.booleans()) else ()
+    return arrays, {"pad": d(st.integers(1, 3)), "stride": d(st.integers(1, 3))}
+
+
 def on_last_axis(d):
     (x,), _ = draw.one_array(d)
     return (x.reshape(len(x), -1),), {}
@@ -29,6 +39,8 @@ VERSIONS = {
     "im2col 1x1": (ops.conv2d, im2col.conv2d, draw.pointwise_conv),
     "linear": (ops.linear, im2col.linear, draw.linear),
     "winograd": (ops.conv2d, winograd.conv2d, draw_3x3),
+    "winograd, wide": (ops.conv2d, winograd_wide.conv2d, draw_3x3),
+    "taps": (ops.conv2d, taps.conv2d, draw_tiny),
     "relu": (ops.relu, elementwise.relu, on_last_axis),
     "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
     "dropout": (ops.dropout, elementwise.dropout, cases._draw_dropout),
@@ -66,7 +78,7 @@ def test_max_pool_sends_gradients_where_the_textbook_does(data):
     expected, expected_vjp = ops.max_pool2d.textbook(x, **static)
     np.testing.assert_array_equal(y, expected)
     g = draw.distinct(np.random.default_rng(0), *y.shape)
-    np.testing.assert_array_equal(vjp(g)[0], expected_vjp(g)[0])
+    np.testing.assert_allclose(vjp(g)[0], expected_vjp(g)[0], rtol=1e-13, atol=1e-15)  # added in another order
 
 
 def test_nan_and_inf_as_in_the_textbook():
@@ -78,7 +90,7 @@ def test_nan_and_inf_as_in_the_textbook():
         np.testing.assert_array_equal(vjp(g)[0], expected_vjp(g)[0])
 
 
-@pytest.mark.parametrize("name", ["textbook", "im2col", "winograd"])
+@pytest.mark.parametrize("name", ["textbook", "im2col", "winograd", "taps"])
 def test_a_convolution_can_be_forced(monkeypatch, name):
     used = []
     monkeypatch.setattr(
@@ -86,21 +98,26 @@ def test_a_convolution_can_be_forced(monkeypatch, name):
         "faster",
         [(fits, lambda *a, f=f, **s: used.append(f.__module__) or f(*a, **s)) for fits, f in ops.conv2d.faster],
     )
-    x, w = np.ones((2, 8, 8, 32)), np.ones((3, 3, 32, 32))
+    size = 2 if name == "taps" else 8
+    x, w = np.ones((2, size, size, 32)), np.ones((3, 3, 32, 32))
     monkeypatch.setenv("MINICNN_CONV", name)
     ops.conv2d(x, w, pad=1)
     assert used == ([] if name == "textbook" else [f"minicnn.fast.cpu.{name}"])
 
 
 def test_the_rule_that_chooses():
-    """Winograd for wide 3x3 layers with stride 1, im2col for the rest."""
+    """Winograd for wide 3x3 layers with stride 1, tap by tap for tiny images, im2col for the rest."""
     wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
+    wider, tiny = np.ones((2, 4, 4, 512), np.float32), np.ones((2, 2, 2, 96), np.float32)
 
     def chosen(x, k, stride=1, pad=0):
         w = np.ones((k, k, x.shape[3], 96), np.float32)
         return next(f for fits, f in ops.conv2d.faster if fits(x, w, stride=stride, pad=pad))
 
     assert chosen(wide, 3, pad=1) is winograd.conv2d
+    assert chosen(wider, 3, pad=1) is winograd_wide.conv2d
+    assert chosen(tiny, 3, pad=1) is taps.conv2d
+    assert chosen(tiny, 2) is im2col.conv2d
     assert chosen(wide, 3, stride=2) is im2col.conv2d
     assert chosen(narrow, 3, pad=1) is im2col.conv2d
     assert chosen(wide, 1) is im2col.conv2d

@@ -1,4 +1,4 @@
-"""Reconstruction with max pooling: Algorithm 2, both bounds, what each assumption is for, and the fast version."""
+"""Reconstruction with max pooling, on signals: Algorithm 2, both bounds, and what each assumption is for."""
 
 import math
 
@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import ops
-from minicnn.theory.frames import frame_bounds, shift_matrix
+from minicnn.theory.frames import frame_bounds, project, shift_matrix
 from minicnn.theory.pooling import (
     Pooled,
-    PooledConvolution,
-    PooledMaps,
     one_of_each_sign,
     pool_signal,
     ratio_bounds,
@@ -21,7 +18,6 @@ from minicnn.theory.pooling import (
     theorem_matrices,
 )
 from tests import draw
-from tests.devices import on_devices
 
 SLACK = 1 + 1e-9
 
@@ -155,12 +151,21 @@ def test_one_filter_at_one_shift_is_recovered():
     assert signal_ratio(filters, x) < 1e-12
 
 
+def test_our_bound_is_attained():
+    """w = (1, 1), x = (0, 1, 0, -1): the first maximum is at shift 0, so x' = (1, 1, -1, -1)/2; l = 1, L = 2."""
+    filters, c = np.ones((2, 1)), np.array([[0, 1.0, -1.0]])
+    x, W_x, W_tilde, _ = theorem_matrices(filters, c, 4)
+    np.testing.assert_allclose(reconstruct_signal(filters, pool_signal(filters, x), 4), [0.5, 0.5, -0.5, -0.5])
+    assert signal_ratio(filters, x) == pytest.approx(math.sqrt(0.5))
+    assert ratio_bounds(W_x, W_tilde) == pytest.approx((math.sqrt(0.5), 1))
+
+
 # --- its assumptions, each violated ---
 
 
 @pytest.mark.parametrize("D", [2, 5, 100])
 def test_counterexample_the_assumption_as_printed(D):
-    """PAPER 4.3 (a).  Only positive coefficients are limited there: x = -(1, ..., 1) uses every shift of w = (1)."""
+    """E10.  Only positive coefficients are limited there: x = -(1, ..., 1) uses every shift of w = (1)."""
     filters, c = np.ones((1, 1)), -np.ones((1, D))
     assert not one_of_each_sign(c)
     assert ((c > 0).sum(axis=1) <= 1).all()
@@ -187,7 +192,7 @@ def test_one_shift_of_each_sign_is_allowed():
 
 
 def test_counterexample_to_the_step_of_the_papers_proof():
-    """PAPER 4.3 (b).  ||W_x' x|| <= ||W~' x|| fails, as sign c_2 is not the sign of <w_2, x>; the theorem holds."""
+    """E13.  ||W_x' x|| <= ||W~' x|| fails, as sign c_2 is not the sign of <w_2, x>; the theorem holds."""
     filters, c = np.array([[1, -0.6], [0, 0.8]]), np.array([[1.0], [0.2]])
     x, W_x, W_tilde, _ = theorem_matrices(filters, c, 2)
     np.testing.assert_allclose(x, [0.88, 0.16])
@@ -202,8 +207,27 @@ def test_counterexample_to_the_step_of_the_papers_proof():
     assert ((tilde_by_responses.T @ x) ** 2).sum() >= ((W_x.T @ x) ** 2).sum()
 
 
+def test_counterexample_the_missing_square():
+    """E12.  l ||x||^2 <= ||W_x' x|| without the square: w = (3), x = 3 has 81 and 9."""
+    x, W_x, _, _ = theorem_matrices(np.full((1, 1), 3.0), np.ones((1, 1)), 1)
+    assert frame_bounds(W_x).lower * (x @ x) == pytest.approx(81)
+    assert np.linalg.norm(W_x.T @ x) == pytest.approx(9)
+
+
+def test_counterexample_the_wrong_denominator():
+    """E11.  ||x - x~||^2 <= (L - l) / sigma_min(W~)^2 ||x~||^2 fails, and with l in the denominator is attained."""
+    x, W_x, W_tilde, _ = theorem_matrices(np.ones((2, 1)), np.array([[0, 1.0, -1.0]]), 4)
+    nearest = project(W_tilde, x)
+    lower, (least, upper, _) = frame_bounds(W_x).lower, frame_bounds(W_tilde)
+    assert (lower, least, upper) == pytest.approx((1, 2, 2))
+    left, right = ((x - nearest) ** 2).sum(), (upper - lower) * (nearest @ nearest)
+    assert left == pytest.approx(1)
+    assert right / least == pytest.approx(0.5)
+    assert right / lower == pytest.approx(1)
+
+
 def test_counterexample_dependent_columns():
-    """PAPER 4.3 (c).  With c's signs and least non-zero sigma: l > L, no bound at all, and x is not recovered."""
+    """E34.  With c's signs and the least non-zero sigma: l > L, no bound at all, and x is not recovered."""
     filters = np.array([[-3, 0, 0, 2, -1], [1, 2, 1, -1, -1.0]])
     c = np.zeros((5, 2))
     c[np.arange(5), [0, 1, 0, 1, 0]] = [1, -1, 1, -3, -5]
@@ -249,14 +273,14 @@ def test_opposed_filters_at_one_shift_make_the_columns_dependent():
 
 
 def test_without_switches_signals_cannot_be_told_apart():
-    """PAPER 4.3 (d): f_cnn(e_1) = f_cnn(e_2)."""
+    """E14: f_cnn(e_1) = f_cnn(e_2)."""
     first, second = (pool_signal(np.ones((1, 1)), e) for e in np.eye(2))
     assert first[:2] == second[:2]
     assert first.plus != second.plus
 
 
 def test_both_phases_of_a_filter_survive():
-    """PAPER 4.3 (d): after pooling p and q may both be positive, so z is (p, -q), and p - q is not a response."""
+    """E15: after pooling p and q may both be positive, so z is (p, -q), and p - q is not a response."""
     x = np.array([2.0, -3.0])
     pooled = pool_signal(np.ones((1, 1)), x)
     assert (pooled.p.item(), pooled.q.item()) == (2, 3)
@@ -265,137 +289,10 @@ def test_both_phases_of_a_filter_survive():
     assert (pooled.p - pooled.q).item() not in shift_matrix(np.ones((1, 1)), 2).T @ x
 
 
-# --- feature maps ---
-
-
-@st.composite
-def pooled_convolutions(drawn):
-    """Any geometry, small integers (ties, dependent and zero filters, dead regions), with and without bias."""
-    kh, kw, c, f = (drawn(st.integers(1, n)) for n in (3, 3, 2, 4))
-    k = draw.sizes(drawn, 1, 3)
-    most_pad = (min(k) if isinstance(k, tuple) else k) - 1
-    generator = draw.rng(drawn)
-    w = generator.integers(-2, 3, (kh, kw, c, f)).astype(float)
-    w[0, 0, 0, 0] = 1
-    b = generator.integers(-3, 4, f).astype(float) if drawn(st.booleans()) else None
-    conv = {"stride": draw.sizes(drawn, 1, 2), "pad": draw.padding(drawn, 2)}
-    pool = {"k": k, "pool_stride": draw.sizes(drawn, 1, 3), "pool_pad": draw.padding(drawn, most_pad)}
-    (sh, sw), (ph, pw) = ((v if isinstance(v, tuple) else (v, v)) for v in (conv["stride"], k))
-    size = (kh + sh * (ph - 1) + drawn(st.integers(0, 4)), kw + sw * (pw - 1) + drawn(st.integers(0, 4)))
-    x = generator.integers(-2, 3, (2, *size, c)).astype(float)
-    return PooledConvolution(w, b, **conv, **pool, ceil=drawn(st.booleans())), x, conv, pool
-
-
-def naive_regions(layer, x, conv, pool):
-    """Yields region, patch, W^, z: loops over regions, filters and cells, from the responses of conv2d."""
-    linear = ops.conv2d(x, layer.w, **conv)  # without the bias
-    y = linear if layer.b is None else linear + layer.b
-    (kh, kw, c, f), (ph, pw) = layer.w.shape, layer.k
-    (sh, sw), (psh, psw) = ((v if isinstance(v, tuple) else (v, v)) for v in (conv["stride"], pool["pool_stride"]))
-    pads = [v if isinstance(v, tuple) else (v, v) for v in (conv["pad"], pool["pool_pad"])]
-    (top, left), (ptop, pleft) = ((a[0] if isinstance(a, tuple) else a for a in pad) for pad in pads)
-    n, oh, ow, _ = y.shape
-    far = 40  # a large canvas: pixels around, then only those that some response looks at
-    canvas = np.zeros((n, x.shape[1] + 2 * far, x.shape[2] + 2 * far, c))
-    canvas[:, far : far + x.shape[1], far : far + x.shape[2]] = x
-    canvas[:, far - top + (oh - 1) * sh + kh :] = 0
-    canvas[:, :, far - left + (ow - 1) * sw + kw :] = 0
-    for image, P, Q in np.ndindex(layer.pool(x).values.shape[:3]):
-        p0, q0 = P * psh - ptop, Q * psw - pleft  # the first response of the window
-        i0, j0 = far - top + p0 * sh, far - left + q0 * sw
-        height, width = (ph - 1) * sh + kh, (pw - 1) * sw + kw
-        patch = canvas[image, i0 : i0 + height, j0 : j0 + width]
-        columns, z = [], []
-        for phase in (1, -1):
-            for filter_ in range(f):
-                cells = [(i, j) for i, j in np.ndindex(ph, pw) if 0 <= p0 + i < oh and 0 <= q0 + j < ow]
-                values = [phase * y[image, p0 + i, q0 + j, filter_] for i, j in cells]
-                if max(values) > 0:
-                    i, j = cells[values.index(max(values))]
-                    column = np.zeros((height, width, c))
-                    column[i * sh : i * sh + kh, j * sw : j * sw + kw] = layer.w[..., filter_]
-                    columns.append(column.ravel())
-                    z.append(linear[image, p0 + i, q0 + j, filter_])
-        yield (image, P, Q), patch, np.reshape(columns, (-1, patch.size)).T, np.array(z)
-
-
-@given(pooled_convolutions())
-def test_every_region_at_once_is_least_squares_in_each(drawn):
-    layer, x, conv, pool = drawn
-    ratios, patches, pooled = layer.ratios(x), layer.patches(x), layer.pool(x)
-    for region, patch, W_hat, z in naive_regions(layer, x, conv, pool):
-        np.testing.assert_array_equal(patches[region], patch)
-        np.testing.assert_allclose(W_hat.T @ patch.ravel(), z, atol=1e-12)
-        nearest = (W_hat @ np.linalg.lstsq(W_hat, patch.ravel(), rcond=1e-10)[0]).reshape(patch.shape)
-        np.testing.assert_allclose(layer.reconstruct(pooled, [region])[0], nearest, atol=1e-8)
-        square = (patch**2).sum()
-        expected = ((patch - nearest) ** 2).sum() / square if square else 0
-        assert ratios[region] ** 2 == pytest.approx(expected, abs=1e-7)
-
-
-@given(signals(), st.integers(0, 2**32 - 1))
-def test_a_signal_is_a_map_of_one_region(drawn, seed):
-    filters, c, D, stride = drawn
-    x = np.random.default_rng(seed).normal(size=D)
-    layer = PooledConvolution(
-        filters.reshape(1, -1, 1, filters.shape[1]), stride=(1, stride), k=(1, c.shape[1]), pool_stride=1
-    )
-    image = x.reshape(1, 1, D, 1)
-    assert layer.ratios(image).item() ** 2 == pytest.approx(signal_ratio(filters, x, stride) ** 2, abs=1e-9)
-    signal = reconstruct_signal(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
-    np.testing.assert_allclose(layer.reconstruct(layer.pool(image), [(0, 0, 0)]).ravel(), signal, atol=1e-9)
-
-
-@on_devices
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_maps_on_every_device(device, dtype):
-    generator = np.random.default_rng(0)
-    w, b = generator.normal(size=(3, 3, 4, 6)).astype(dtype), generator.normal(size=6).astype(dtype)
-    x = generator.normal(size=(3, 9, 8, 4)).astype(dtype)
-    x[0, :6] = 0
-    here, there = (PooledConvolution(put(w), put(b), pad=1) for put in (np.asarray, device.put))
-    ratios = device.get(there.ratios(device.put(x)))
-    assert ratios.dtype == np.float64
-    assert ratios.shape == (3, 4, 4)
-    assert (ratios[0, 0] == 0).all()  # nothing there, nothing lost
-    np.testing.assert_allclose(ratios, here.ratios(x), atol=1e-9)
-    pooled = there.pool(device.put(x))
-    assert pooled.values.dtype == dtype
-    found = device.get(there.reconstruct(pooled, [(1, 2, 3), (2, 0, 0)]))
-    for patch, x_prime, region in zip(
-        here.patches(x)[[1, 2], [2, 0], [3, 0]], found, [(1, 2, 3), (2, 0, 0)], strict=True
-    ):
-        expected = np.linalg.norm(patch - x_prime) / np.linalg.norm(patch)
-        assert ratios[region] == pytest.approx(expected, abs=1e-5 if dtype is np.float32 else 1e-9)
-
-
-def test_maps_of_signals_signals_of_maps():
-    """Scale, order, sign and copies of filters do not matter; more filters never hurt; an empty batch is empty."""
-    generator = np.random.default_rng(0)
-    w, x = generator.normal(size=(3, 3, 5, 8)), generator.normal(size=(2, 8, 8, 5))
-    ratios = PooledConvolution(w, pad=1).ratios(x)
-    for other in (w * 3, -w, w[..., ::-1], np.concatenate((w, w), axis=3), np.concatenate((w, 0 * w), axis=3)):
-        np.testing.assert_allclose(PooledConvolution(other, pad=1).ratios(x), ratios, atol=1e-9)
-    np.testing.assert_allclose(PooledConvolution(w, pad=1).ratios(7 * x), ratios, atol=1e-9)
-    assert (PooledConvolution(w[..., :4], pad=1).ratios(x) >= ratios - 1e-12).all()
-    assert PooledConvolution(w, pad=1).ratios(x[:0]).shape == (0, 4, 4)
-
-
-def test_the_border_counts_as_zeros():
-    """A 1x1 image, a 3x3 filter with pad 1: the patch is the image and a ring of zeros, the filter is not clipped."""
-    layer = PooledConvolution(np.ones((3, 3, 1, 1)), pad=1, k=1, pool_stride=1)
-    x = np.full((1, 1, 1, 1), 2.0)
-    np.testing.assert_array_equal(layer.patches(x)[0, 0, 0, :, :, 0], [[0, 0, 0], [0, 2, 0], [0, 0, 0]])
-    assert layer.ratios(x).item() == pytest.approx(math.sqrt(8 / 9))
-    np.testing.assert_allclose(layer.reconstruct(layer.pool(x), [(0, 0, 0)]), np.full((1, 3, 3, 1), 2 / 9))
-
-
 # --- bad input ---
 
 SIGNAL = np.ones((2, 2))
 POOLED = Pooled(np.ones(2), np.zeros(2), np.array([0, 1]), np.array([-1, -1]))
-LAYER = PooledConvolution(np.ones((2, 2, 1, 2)), k=2)
-MAPS = PooledMaps(np.ones((1, 1, 1, 4)), np.zeros((1, 1, 1, 4), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -408,18 +305,9 @@ MAPS = PooledMaps(np.ones((1, 1, 1, 4)), np.zeros((1, 1, 1, 4), np.uint8))
         (lambda: theorem_matrices(SIGNAL, np.zeros((2, 3)), 4), r"c must be \(2, 3\), not all 0"),
         (lambda: theorem_matrices(SIGNAL, np.ones((3, 2)), 4), r"c must be \(2, 3\), not all 0, got shape \(3, 2\)"),
         (lambda: theorem_matrices(SIGNAL, np.ones((2, 3)), 4, signs="c"), "signs must be 'coefficients' or"),
+        (lambda: pool_signal(SIGNAL, np.ones((4, 1))), r"x must be a signal \(D,\), got shape \(4, 1\)"),
+        (lambda: pool_signal(SIGNAL, np.array([1, np.nan, 0, 0])), "x holds NaN or infinite"),
         (lambda: ratio_bounds(np.zeros((2, 1)), np.ones((2, 1))), "W is zero"),
-        (lambda: PooledConvolution(np.zeros((2, 2, 1, 2))), "PooledConvolution: all filters are zero"),
-        (lambda: PooledConvolution(np.full((2, 2, 1, 2), np.inf)), "NaN or infinite"),
-        (lambda: PooledConvolution(np.ones((2, 2, 1)), k=2), "w must be filters"),
-        (lambda: PooledConvolution(np.ones((2, 2, 1, 2)), k=0), "k must be an integer >= 1"),
-        (lambda: LAYER.ratios(np.ones((1, 4, 4, 2))), "has 2 channels"),
-        (lambda: LAYER.ratios(np.ones((1, 1, 4, 1))), "the kernel"),
-        (lambda: LAYER.ratios(np.full((1, 4, 4, 1), np.nan)), "x holds NaN or infinite"),
-        (lambda: LAYER.ratios(np.ones((4, 4, 1))), "must be images"),
-        (lambda: LAYER.reconstruct(MAPS._replace(values=np.ones((1, 1, 1, 2))), [(0, 0, 0)]), r"\(N, PH, PW, 4\)"),
-        (lambda: LAYER.reconstruct(MAPS._replace(switches=MAPS.switches + 4), [(0, 0, 0)]), r"integers in 0 \.\. 3"),
-        (lambda: LAYER.reconstruct(MAPS._replace(switches=MAPS.switches * 1.0), [(0, 0, 0)]), "switches must be int"),
     ],
 )
 def test_bad_input(call, message):

@@ -217,6 +217,25 @@ def test_search_for_a_class_above_sqrt_2(values):
     assert layer(values, activation="crelu").value <= theory.ATTAINED * rademacher(values).value * (1 + SLACK)
 
 
+@given(data=st.data())
+def test_cases_where_sqrt_2_is_proved(data):
+    """Two points; and one point that dominates, |f_1| >= sum of the other |f_i|.  The proofs are in docs/errata.md."""
+    two = data.draw(st.composite(draw_class)(points=2))
+    dominated = data.draw(classes).copy()
+    rng = draw.rng(data.draw)
+    least = abs(dominated[:, 1:]).sum(axis=1)
+    dominated[:, 0] = rng.choice([-1, 1], len(least)) * (least + np.maximum(rng.normal(size=len(least)), 0))
+    for values in (two, dominated):
+        assert layer(values, activation="crelu").value <= sqrt(2) * rademacher(values).value * (1 + SLACK)
+    turned = dominated * np.where(dominated[:, :1] < 0, -1, 1)
+    signs = cube(turned.shape[1])[: 2 ** (turned.shape[1] - 1)]  # those that begin with 1: tau
+    m, _, n = suprema(turned)
+    half = (signs @ np.maximum(turned, 0).T).max(axis=1)
+    np.testing.assert_allclose(m[: len(half)], (signs @ turned.T).max(axis=1), atol=1e-9)
+    assert np.all(n[: len(half)] <= sqrt(2) * half + 1e-9)
+    assert half.mean() <= (signs @ turned.T).max(axis=1).mean() + 1e-9  # the one-sided contraction
+
+
 @given(values=classes)
 def test_steps_of_the_proof(values):
     """The four steps in the docstring of minicnn/theory/rademacher.py, each by itself."""

@@ -235,6 +235,25 @@ def test_an_iteration_that_stops_early_says_so():
     assert len(found.residuals) == 4
 
 
+def test_nan_is_not_convergence():
+    conv = Convolution(np.ones((1, 1, 1, 1)), 2)
+    found = least_squares(conv, np.ones((1, 2, 2, 1)), inverse=lambda g: np.nan * g)
+    assert np.isnan(found.x).all()
+    assert not found.converged.any()
+
+
+@both_precisions
+def test_tiles_that_are_singular(dtype):
+    """Fewer responses than pixels, one tile: what no filter sees must not drown the rest, in float32 either."""
+    generator = np.random.default_rng(0)
+    conv = Convolution(generator.normal(size=(5, 5, 3, 12)).astype(dtype), 9, stride=2)
+    x = generator.normal(size=(1, 9, 9, 3)).astype(dtype)
+    assert conv.shape[0] < conv.shape[1]
+    found = least_squares(conv, conv.analysis(x), iterations=50, inverse=TileInverse(conv))
+    assert found.converged.all()
+    assert found.residuals[-1] < 10 * EPS[dtype]
+
+
 def test_global_recovery_where_no_window_is_enough():
     """ImageNet's conv1 in small: 96 filters for windows of 363 pixels, but 2 responses for each pixel of the image."""
     generator = np.random.default_rng(0)
@@ -303,6 +322,8 @@ FILTERS = np.ones((3, 3, 2, 4))
         (lambda: recover_regions(np.ones((1, 3, 3, 4)), FILTERS, 2), "the kernel"),
         (lambda: least_squares(Convolution(FILTERS, 5), np.ones((1, 3, 3, 5))), r"expected shape \(N, 3, 3, 4\)"),
         (lambda: least_squares(Convolution(FILTERS, 5), np.full((1, 3, 3, 4), np.nan)), "least_squares: z holds NaN"),
+        (lambda: least_squares(Convolution(FILTERS, 5), np.ones((1, 3, 3, 4)), damping=-1.0), "damping must be"),
+        (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 5, iterations=9), "'region' has no options, got iter"),
         (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 5, method="pinv"), "method must be 'region' or"),
         (lambda: invert(np.ones((1, 3, 3, 7)), [Layer(FILTERS)], 5), "crelu_inverse: axis -1 .* so be even"),
         (lambda: invert(np.ones((1, 3, 3, 8)), [Layer(FILTERS)], 6), r"give responses of shape \(N, 4, 4, 4\)"),

@@ -198,6 +198,7 @@ def test_the_random_column_on_devices(device):
         (lambda: root_ratio(0, 0), "D >= 1"),
         (lambda: simulated_ratio(0, 2, MonteCarlo(2, Stream(0))), "nothing to simulate"),
         (lambda: projection_ratio(np.ones((3, 2)), np.ones(2)), "\\(3, 2\\) and x \\(2,\\)"),
+        (lambda: projection_ratio(np.ones((3, 2)), np.zeros(3)), "undefined for x = 0"),
         (lambda: pooled_ratio(np.ones((3, 3, 2, 1)), np.ones((1, 2, 5, 2))), "do not fit in regions"),
         (lambda: pooled_ratio(np.ones((1, 1, 1, 1)), np.zeros((1, 1, 1, 1))), "region of zeros"),
         (lambda: crelu_regions(1, channels=3, blur=1, stream=Stream(0)), "even number of channels"),

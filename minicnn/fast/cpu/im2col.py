@@ -65,10 +65,8 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
                 np.matmul(g_rows, matrix.T, out=blocks)
                 part[...] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
 
-        def weight_gradient(piece: slice) -> np.ndarray:
-            part = scratch("gw", matrix.shape, x.dtype)
+        def weight_gradient(piece: slice, part: np.ndarray) -> None:
             np.matmul(rows(piece).T, g[piece].reshape(-1, f), out=part)
-            return part
 
         if gx is not None:
             over_batch(data_gradient, n, sample_bytes, x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,21 +11,15 @@ from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.elementwise import LEAST_SIZE
 from minicnn.fast.cpu.memory import empty
-from minicnn.ops.reduce import sum_to_channels
-from minicnn.parallel import over_batch, sum_over_batch
+from minicnn.parallel import over_batch, scratch, sum_over_batch
 
 Moments = tuple[np.ndarray, np.ndarray]
 
 
 def fits(
-    x: np.ndarray,
-    gamma: np.ndarray,
-    beta: np.ndarray,
-    *,
-    moments: Moments | None = None,
-    fixed: bool = False,
-    eps: float = 1e-5,
+    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, moments: Moments | None = None, fixed: bool = False, **_: Any
 ) -> bool:
+    """Whether x is large, and the shapes fit together (the textbook says what is wrong if they do not)."""
     c = x.shape[-1] if x.ndim else 0
     return (
         type(x) is np.ndarray
@@ -49,39 +44,38 @@ def batch_norm(
     mean, var = ops.batch_moments(x) if moments is None else moments
     inverse_std = 1 / np.sqrt(var + eps)
     scale = inverse_std * gamma
+    shift = beta - mean * scale
     n, c, count = len(x), x.shape[-1], math.prod(x.shape[:-1])
     y = empty(x.shape, x.dtype)
 
     def forward(p: slice) -> None:
-        np.subtract(x[p], mean, out=y[p])
-        y[p] *= scale
-        y[p] += beta
+        np.multiply(x[p], scale, out=y[p])
+        y[p] += shift
 
     over_batch(forward, n, 2 * x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        sums = np.zeros((2, c), x.dtype)  # of g h and of g, where h = (x - mean) / std
+        sums = np.zeros((2, c), x.dtype)  # of g (x - mean) and of g
 
-        def both(p: slice) -> np.ndarray:
-            h = (x[p] - mean) * inverse_std
-            h *= g[p]
-            return np.stack((sum_to_channels(h), sum_to_channels(g[p])))
+        def both(p: slice, part: np.ndarray) -> None:
+            centred = np.subtract(x[p], mean, out=scratch("centred", x[p].shape, x.dtype))
+            np.einsum("ij,ij->j", centred.reshape(-1, c), g[p].reshape(-1, c), out=part[0])
+            np.einsum("ij->j", g[p].reshape(-1, c), out=part[1])
 
         sum_over_batch(both, n, 3 * x[:1].nbytes, into=sums)
-        ggamma, gbeta = sums
+        ggamma, gbeta = sums[0] * inverse_std, sums[1].copy()
         gx = empty(x.shape, x.dtype)
+        # gx = scale (g - gbeta / M - h ggamma / M) = scale g + slope x + constant
+        slope = -scale * inverse_std * ggamma / count
+        constant = -scale * gbeta / count - slope * mean
 
-        def work(p: slice) -> None:  # scale (g - gbeta / M - h ggamma / M)
-            if fixed:
-                np.multiply(g[p], scale, out=gx[p])
-                return
-            np.subtract(x[p], mean, out=gx[p])
-            gx[p] *= -inverse_std * ggamma / count
-            gx[p] += g[p]
-            gx[p] -= gbeta / count
-            gx[p] *= scale
+        def work(p: slice) -> None:
+            np.multiply(g[p], scale, out=gx[p])
+            if not fixed:
+                gx[p] += np.multiply(x[p], slope, out=scratch("slope", x[p].shape, x.dtype))
+                gx[p] += constant
 
         over_batch(work, n, 3 * x[:1].nbytes, x)
-        return gx, ggamma.copy(), gbeta.copy()
+        return gx, ggamma, gbeta
 
     return y, vjp

@@ -1,9 +1,13 @@
 """Max pooling, a piece that fits in the cache at a time, on every core.
 
-Nothing is noted about where the maxima were: the derivative looks again.  In each window it gives g to the first cell
-that equals the maximum, and takes it from the others:
+Nothing is noted about where the maxima were: the derivative looks again.  All k*k cells of all windows are compared
+with the maxima at once, and of the cells that equal it the first one gets g:
 
-    left = g;   for every cell (i, j):   hit = (cell == y);   gx[cell] += left where hit;   left = 0 where hit
+    equal (k k, windows)    times  k k, ..., 2, 1    ->  rank;    the largest rank of a window tells its first cell
+
+which gives the index of the pixel that each window's gradient is added to.  Windows that overlap may name the same
+pixel, and an indexed addition would then lose one of them; so windows that do not overlap are taken together: every
+m-th along each axis, m = k / stride rounded up.
 
 Windows that hold NaN or nothing but -inf need more care (a NaN equals nothing, -inf equals the padding): they are left
 to ops/pool.py.
@@ -15,10 +19,9 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
-from minicnn.fast.cpu.elementwise import bits, keep
 from minicnn.fast.cpu.memory import empty
 from minicnn.ops.pool import pool_windows
-from minicnn.ops.windows import Pad, Size
+from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import over_batch, scratch
 
 
@@ -31,7 +34,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     n, c = x.shape[0], x.shape[3]
     height, width = windows.padded_size()
-    sample_bytes = (height * width + 4 * windows.out[0] * windows.out[1]) * c * x.dtype.itemsize
+    sample_bytes = (height * width + windows.out[0] * windows.out[1]) * c * x.dtype.itemsize
     (top, _), (left, _) = windows.pad
     h, w = windows.size
     y = empty((n, *windows.out, c), x.dtype)
@@ -58,21 +61,39 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
         if not np.isfinite(y).all():
             return ops.max_pool2d.textbook(x, k=k, stride=stride, pad=pad, ceil=ceil)[1](g)
         gx = empty(x.shape, g.dtype)
+        kh, kw = windows.k
+        ranks = np.arange(kh * kw, 0, -1, dtype=np.uint8 if kh * kw < 256 else np.int32).reshape(-1, 1, 1, 1, 1)
+        # of a window's pixel in memory: that of its corner, and how far cell (i, j), by its rank, is from there
+        (sh, sw), (oh, ow) = windows.stride, windows.out
+        corner = ((sh * np.arange(oh)[:, None, None] - top) * w + sw * np.arange(ow)[:, None] - left) * c + np.arange(c)
+        far = np.array([0, *(c * (i * w + j) for i in reversed(range(kh)) for j in reversed(range(kw)))])
+        apart = (-(-kh // sh), -(-kw // sw))
 
         def work(p: slice) -> None:
-            length = p.stop - p.start
-            image = scratch("g padded", (length, height, width, c), g.dtype)
-            image[...] = 0
-            left_over, given = scratch("left", g[p].shape, g.dtype), scratch("given", g[p].shape, g.dtype)
-            left_over[...] = g[p]
-            for (_, _, target), (_, _, cell) in zip(windows.cells(image), windows.cells(padded(p)), strict=True):
-                hit = bits(cell == y[p], g.dtype)
-                keep(left_over, hit, given)
-                np.add(target, given, out=target)
-                keep(left_over, np.invert(hit, out=hit), left_over)
-            gx[p] = windows.crop(image)
+            shape = (kh * kw, *y[p].shape)
+            equal, rank = scratch("equal", shape, bool), scratch("rank", shape, ranks.dtype)
+            np.equal(all_cells(padded(p), windows), y[p], out=equal.reshape(kh, kw, *y[p].shape))
+            np.multiply(equal, ranks, out=rank)
+            pixel = far.take(rank.max(axis=0), out=scratch("pixel", y[p].shape, far.dtype), mode="clip")
+            pixel += corner
+            pixel += (np.arange(len(pixel)) * (h * w * c))[:, None, None, None]
+            part = gx[p].reshape(-1)
+            part[...] = 0
+            for first in np.ndindex(apart):
+                some = (slice(None), slice(first[0], None, apart[0]), slice(first[1], None, apart[1]))
+                at, share = pixel[some].reshape(-1), g[p][some].reshape(-1)
+                part[at] = share if first == (0, 0) else part.take(at, mode="clip") + share
 
         over_batch(work, n, 2 * sample_bytes, x)
         return (gx,)
 
     return y, vjp
+
+
+def all_cells(image: np.ndarray, windows: Windows) -> np.ndarray:
+    """Every cell of every window, a view (kh, kw, N, OH, OW, C) of the padded images."""
+    step_n, step_h, step_w, step_c = image.strides
+    (sh, sw), (n, _, _, c) = windows.stride, image.shape
+    return np.lib.stride_tricks.as_strided(
+        image, (*windows.k, n, *windows.out, c), (step_h, step_w, step_n, sh * step_h, sw * step_w, step_c)
+    )

@@ -11,5 +11,9 @@ from minicnn.parallel import sum_over_batch
 def bias_gradient(g: np.ndarray) -> np.ndarray:
     """The sum of g (N, ..., C) over all axes but the last: (C,)."""
     total = np.zeros(g.shape[-1], g.dtype)
-    sum_over_batch(lambda piece: sum_to_channels(g[piece]), len(g), g[:1].nbytes, into=total)
+
+    def work(piece: slice, part: np.ndarray) -> None:
+        part[...] = sum_to_channels(g[piece])
+
+    sum_over_batch(work, len(g), g[:1].nbytes, into=total)
     return total

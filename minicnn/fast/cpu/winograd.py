@@ -13,23 +13,24 @@ In two dimensions the same is done along both axes, with 36 multiplications for 
 An image is cut into tiles of 6x6 that overlap by two.  Sums over input channels commute with all of this, so each of
 the 36 places is a matrix product (tiles x C) (C x F):
 
-    d   (36, tiles, C)    the tiles                     gather
-    V = (B' x B') d       (36, tiles, C)                one matrix product, 36 x 36
-    U = (G x G) g         (36, C, F)                    the filters, once
+    d                     (6, 6, tiles, C)              the tiles: gather
+    V = B' d B            (36, tiles, C)                along both axes of the 36 places
+    U = G g G'            (36, C, F)                    the filters, once
     M = V U               (36, tiles, F)                36 matrix products: this is where the time goes
-    Y = (A' x A') M       (16, tiles, F)                one matrix product, 16 x 36;  then scatter
-
-(x is the Kronecker product; 36 numbers the places of a 6x6 tile, 16 those of a 4x4 tile.)
+    Y = A' M A            (4, 4, tiles, F)              along both axes;  then scatter
 
 The derivative.  Every step is linear in d and in g, so its derivative is the transpose, taken backwards.  With gY the
 gradient cut into 4x4 tiles:
 
-    gM = (A x A) gY       (36, tiles, F)                A' x A' transposed
-    gU = V' gM            (36, C, F)                    gg = (G' x G') gU
+    gM = A gY A'          (36, tiles, F)
+    gU = V' gM            (36, C, F)                    gg = G' gU G
     gV = gM U'            (36, tiles, C)
-    gd = (B x B) gV       (36, tiles, C)                then add the overlapping tiles: the transpose of the gather
+    gd = B gV B'          (6, 6, tiles, C)              then add the overlapping tiles: the transpose of the gather
 
 V is 2.25 times as large as x; it is computed again for the derivative rather than kept.
+
+The bias.  The column of A' that belongs to the point 1 is (1, 1, 1, 1): what is added to M at the place (1, 1) of a
+tile comes out at all 16 pixels.  And the sum of a tile's gradients is gM at that place.
 
 Rounding: the matrices have entries up to 8, so errors are some ten times those of a direct sum; in float32 about 1e-5
 of the largest value (tests/fast/test_winograd.py).
@@ -43,10 +44,9 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
-from minicnn.ops.windows import Pad, Size, Windows, as_pair
-from minicnn.parallel import over_batch, scratch, sum_over_batch
+from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pair
+from minicnn.parallel import cut, over_slices, scratch, sum_over_slices
 
 B_T = np.array(
     [
@@ -69,9 +69,7 @@ A_T = np.array(
         [0, 1, -1, 8, -8, 1],
     ]
 )
-INPUT = np.kron(B_T, B_T)  # (36, 36)
-FILTER = np.kron(G, G)  # (36, 9)
-OUTPUT = np.kron(A_T, A_T)  # (16, 36)
+FILTER = np.kron(G, G)  # (36, 9): G g G' of all filters at once
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
@@ -91,6 +89,10 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 
 
 LEAST_CHANNELS = 24
+PIECE_BYTES = 2 << 20  # of V or M in one piece: about the cache of a core
+LEAST_TILES = 64  # in one piece: with fewer, U is read too often, and Python takes a larger share
+GROUP_TILES = 512
+BIAS = 7  # the place (1, 1) of a tile
 
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
@@ -103,38 +105,42 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     y = empty((n, *windows.out, f), x.dtype)
 
     def forward(piece: slice) -> None:
-        v = tiling.input_transform(x[piece])  # (36, tiles, C)
-        m = scratch("m", (36, v.shape[1], f), x.dtype)
-        np.matmul(v, u, out=m)
-        tiling.output_transform(m, y[piece])
+        tiles = tiling.count(piece)
+        v = tiling.input_transform(x[piece], scratch("v", (36, tiles, c), x.dtype))
+        m = np.matmul(v, u, out=scratch("m", (36, tiles, f), x.dtype))
         if b is not None:
-            y[piece] += b
+            m[BIAS] += b
+        tiling.output_transform(m, y[piece])
 
-    over_batch(forward, n, tiling.sample_bytes, x)
+    over_slices(forward, cut(0, n, tiling.piece), x)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
         gx = empty(x.shape, x.dtype) if needs[0] else None
-        gu = np.zeros(u.shape, x.dtype)
+        sums = np.zeros(u.size + f, x.dtype)  # gU, then the gradient of the bias
         u_t = np.ascontiguousarray(u.transpose(0, 2, 1))  # (36, F, C)
 
-        def backward(piece: slice) -> np.ndarray:
-            gm = tiling.output_transform_adjoint(g[piece])  # (36, tiles, F)
-            if gx is not None:
-                gv = scratch("gv", (36, gm.shape[1], c), x.dtype)
-                np.matmul(gm, u_t, out=gv)
-                tiling.input_transform_adjoint(gv, gx[piece])
-            part = scratch("gu", u.shape, x.dtype)
+        def backward(group: slice, part: np.ndarray) -> None:
+            tiles = tiling.count(group)
+            gm, v = scratch("m", (36, tiles, f), x.dtype), scratch("v", (36, tiles, c), x.dtype)
+            done = 0
+            for piece in cut(group.start, group.stop, tiling.piece):
+                here = slice(done, done := done + tiling.count(piece))
+                tiling.output_transform_adjoint(g[piece], gm[:, here])
+                if needs[1]:
+                    tiling.input_transform(x[piece], v[:, here])
+                if gx is not None:
+                    gv = scratch("gv", (36, tiling.count(piece), c), x.dtype)
+                    tiling.input_transform_adjoint(np.matmul(gm[:, here], u_t, out=gv), gx[piece])
+            gu, gb = part[: u.size].reshape(u.shape), part[u.size :]
             if needs[1]:
-                v = tiling.input_transform(x[piece])
-                np.matmul(v.transpose(0, 2, 1), gm, out=part)
-            return part
+                np.matmul(v.transpose(0, 2, 1), gm, out=gu)
+            else:
+                gu[...] = 0
+            gm[BIAS].sum(axis=0, out=gb)
 
-        if needs[1]:
-            sum_over_batch(backward, n, tiling.sample_bytes, into=gu)
-        elif needs[0]:
-            over_batch(lambda piece: (backward(piece), None)[1], n, tiling.sample_bytes, x)
-        gw = (FILTER.T.astype(x.dtype) @ gu.reshape(36, c * f)).reshape(w.shape) if needs[1] else None
-        return gx, gw, None if b is None else bias_gradient(g)
+        sum_over_slices(backward, cut(0, n, tiling.group), into=sums)
+        gw = (FILTER.T.astype(x.dtype) @ sums[: u.size].reshape(36, c * f)).reshape(w.shape) if needs[1] else None
+        return gx, gw, None if b is None else sums[u.size :].copy()
 
     return y, vjp
 
@@ -145,6 +151,9 @@ class Tiling:
     Both sizes are rounded up to whole tiles; what lies beyond the image is zero.  A set of tiles is moved in one copy
     between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image
     in that order.
+
+    piece   so many images are transformed at a time, so that they stay in the cache
+    group   over so many images the weight gradient is one matrix product
     """
 
     def __init__(self, x: np.ndarray, filters: int, windows: Windows):
@@ -152,26 +161,30 @@ class Tiling:
         self.rows, self.columns = (-(-size // 4) for size in windows.out)
         self.whole = windows.out == (4 * self.rows, 4 * self.columns)
         self.channels, self.filters, self.dtype = x.shape[3], filters, x.dtype
-        self.input, self.output = INPUT.astype(x.dtype), OUTPUT.astype(x.dtype)
-        tiles = self.rows * self.columns
-        self.sample_bytes = 36 * tiles * (2 * self.channels + filters) * x.dtype.itemsize
+        self.input, self.output = B_T.astype(x.dtype), A_T.astype(x.dtype)
+        tiles, quarter = self.rows * self.columns, -(-len(x) // 4)
+        place = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize
+        self.piece = max(1, min(max(PIECE_BYTES // place, LEAST_TILES // tiles), quarter))
+        self.group = max(self.piece, min(GROUP_TILES // tiles, quarter))
 
-    def input_transform(self, x: np.ndarray) -> np.ndarray:
-        """V = (B' x B') d: (n, H, W, C) -> (36, tiles, C)."""
+    def count(self, images: slice) -> int:
+        """How many tiles so many images have."""
+        return (images.stop - images.start) * self.rows * self.columns
+
+    def input_transform(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """V = B' d B: (n, H, W, C) -> (36, tiles, C)."""
         n, c = len(x), self.channels
-        image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
-        embed(image, x, self.top, self.left)
+        image = framed("image", x, self.top, self.left, (4 * self.rows + 2, 4 * self.columns + 2))
         d = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         d[...] = self.places(image, slice(0, 6), slice(0, 6))
-        v = scratch("v", (36, n * self.rows * self.columns, c), self.dtype)
-        np.matmul(self.input, d.reshape(36, -1), out=v.reshape(36, -1))
+        along_both(self.input, d.reshape(6, 6, -1), out=planes(v))
         return v
 
     def input_transform_adjoint(self, gv: np.ndarray, gx: np.ndarray) -> None:
-        """gx = the sum over tiles of (B x B) gV: (36, tiles, C) -> (n, H, W, C)."""
+        """gx = the sum over tiles of B gV B': (36, tiles, C) -> (n, H, W, C)."""
         n, h, w, c = gx.shape
         gd = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
-        np.matmul(self.input.T, gv.reshape(36, -1), out=gd.reshape(36, -1))
+        along_both(self.input.T, planes(gv), out=gd.reshape(6, 6, -1))
         image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
         image[:, -2:] = 0
         image[:, :, -2:] = 0
@@ -187,27 +200,24 @@ class Tiling:
         gx[:, : inside.shape[1], : inside.shape[2]] = inside
 
     def output_transform(self, m: np.ndarray, y: np.ndarray) -> None:
-        """Y = (A' x A') M: (36, tiles, F) -> (n, OH, OW, F)."""
+        """Y = A' M A: (36, tiles, F) -> (n, OH, OW, F)."""
         n, f = len(y), self.filters
         tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
-        np.matmul(self.output, m.reshape(36, -1), out=tiles.reshape(16, -1))
+        along_both(self.output, planes(m), out=tiles.reshape(4, 4, -1))
         image = y if self.whole else scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
         self.places(image, slice(0, 4), slice(0, 4))[...] = tiles
         if not self.whole:
             y[...] = image[:, : y.shape[1], : y.shape[2]]
 
-    def output_transform_adjoint(self, g: np.ndarray) -> np.ndarray:
-        """gM = (A x A) gY: (n, OH, OW, F) -> (36, tiles, F)."""
+    def output_transform_adjoint(self, g: np.ndarray, gm: np.ndarray) -> None:
+        """gM = A gY A': (n, OH, OW, F) -> (36, tiles, F)."""
         n, f = len(g), self.filters
         image = g
         if not self.whole:
-            image = scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
-            embed(image, g, 0, 0)
+            image = framed("gradient", g, 0, 0, (4 * self.rows, 4 * self.columns))
         tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
         tiles[...] = self.places(image, slice(0, 4), slice(0, 4))
-        gm = scratch("m", (36, n * self.rows * self.columns, f), self.dtype)
-        np.matmul(self.output.T, tiles.reshape(16, -1), out=gm.reshape(36, -1))
-        return gm
+        along_both(self.output.T, tiles.reshape(4, 4, -1), out=planes(gm))
 
     def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Some places of every tile of an image: a view (places down, places across, n, rows, columns, C)."""
@@ -226,9 +236,29 @@ class Tiling:
         )
 
 
-def embed(image: np.ndarray, x: np.ndarray, top: int, left: int) -> None:
-    """Put the images x into larger ones at (top, left), zeros around; what does not fit is cut off."""
-    bottom, right = min(image.shape[1], top + x.shape[1]), min(image.shape[2], left + x.shape[2])
-    image[:, :top], image[:, bottom:] = 0, 0
-    image[:, top:bottom, :left], image[:, top:bottom, right:] = 0, 0
+def along_both(matrix: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
+    """out[i, j] = sum over k, l of matrix[i, k] matrix[j, l] places[k, l]: (q, p), (p, p, N) -> (q, q, N)."""
+    (q, p), n = matrix.shape, places.shape[2]
+    half = scratch("half", (q, p, n), places.dtype)
+    np.matmul(matrix, places.transpose(1, 0, 2), out=half.transpose(1, 0, 2))
+    np.matmul(matrix, half, out=out)
+
+
+def planes(places: np.ndarray) -> np.ndarray:
+    """(36, tiles, C) -> (6, 6, tiles C), a view also of some tiles of a larger array."""
+    _, tiles, c = places.shape
+    step, item = places.strides[0], places.itemsize
+    return np.lib.stride_tricks.as_strided(places, (6, 6, tiles * c), (6 * step, step, item))
+
+
+def framed(name: str, x: np.ndarray, top: int, left: int, size: Pair2) -> np.ndarray:
+    """The images x in larger ones of this size at (top, left), zeros around; what does not fit is cut off.
+
+    In scratch memory for this geometry alone, of which the frame stays as it is: it is cleared once.
+    """
+    n, h, w, c = x.shape
+    (height, width), key = size, f"{name} {x.shape} {top} {left} {size}"
+    image = scratch(key, (n, height, width, c), x.dtype, zero=True)
+    bottom, right = min(height, top + h), min(width, left + w)
     image[:, top:bottom, left:right] = x[:, : bottom - top, : right - left]
+    return image

@@ -1,0 +1,123 @@
+"""Random signals for the statements about pooling, and random classes of functions for those about complexity.
+
+Both are drawn once a seed and shared, by the pictures too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from experiments.statements.base import SLACK
+from minicnn.theory.frames import frame_bounds
+from minicnn.theory.pooling import (
+    RatioBounds,
+    one_of_each_sign,
+    pool_signal,
+    ratio_bounds,
+    reconstruct_signal,
+    theorem_matrices,
+)
+from minicnn.theory.rademacher import layer
+
+CASES = 1500
+RECOVERED = 1e-7  # a ratio up to this is rounding
+
+Signal = tuple[np.ndarray, np.ndarray, int, int]  # filters (l, K), c (K, n), D, stride
+
+
+class Case(NamedTuple):
+    """A signal x = W_x c with the signs of c, or of the responses."""
+
+    ratio: float  # ||x - x'|| / ||x||
+    bounds: RatioBounds
+    independent: bool  # the columns of W_x
+    lower: float  # l = sigma_min(W_x)^2, the least that is not 0
+    upper: float  # L = sigma_max(W~)^2
+    responses: float  # ||W_x' x||^2
+    pooled: float  # ||W~' x||^2
+    norm: float  # ||x||^2
+
+    @property
+    def violates(self) -> bool:
+        """ratio <= ours <= the paper's.  NaN, which is no bound at all, violates."""
+        ours, paper = self.bounds
+        return not (self.ratio <= ours * SLACK + RECOVERED and ours <= paper * SLACK)
+
+
+def examine(signal: Signal, signs: str = "coefficients") -> Case:
+    filters, c, D, stride = signal
+    x, W_x, W_tilde, _ = theorem_matrices(filters, c, D, stride=stride, signs=signs)
+    found = reconstruct_signal(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
+    frame = frame_bounds(W_x)
+    return Case(
+        float(np.linalg.norm(x - found) / np.linalg.norm(x)),
+        ratio_bounds(W_x, W_tilde),
+        frame.rank == W_x.shape[1],
+        frame.lower,
+        frame_bounds(W_tilde).upper if W_tilde.shape[1] else 0.0,
+        float(((W_x.T @ x) ** 2).sum()),
+        float(((W_tilde.T @ x) ** 2).sum()),
+        float(x @ x),
+    )
+
+
+def random_signal(rng: np.random.Generator) -> Signal:
+    """Integer filters; of each filter no shift is used, or one, or one with c > 0 and one with c < 0."""
+    length, K, stride, n = rng.integers(1, 4), rng.integers(1, 6), rng.integers(1, 3), rng.integers(1, 5)
+    filters = rng.integers(-3, 4, (length, K)).astype(float)
+    filters[rng.integers(length), np.arange(K)] = rng.choice([-3, -2, -1, 1, 2, 3], K)  # none is zero
+    c = np.zeros((K, n))
+    for i in range(K):
+        used = rng.permutation(n)[: rng.integers(0 if i else 1, 3)]
+        c[i, used] = (rng.integers(1, 5, 2) * rng.choice([[-1, 1], [1, -1]]))[: len(used)]
+    return filters, c, int(length + (n - 1) * stride), int(stride)
+
+
+@cache
+def random_signals(seed: int) -> list[Signal]:
+    """CASES of them, x not 0."""
+    rng = np.random.default_rng(seed)
+    found: list[Signal] = []
+    while len(found) < CASES:
+        signal = random_signal(rng)
+        if theorem_matrices(signal[0], signal[1], signal[2], stride=signal[3]).x.any():
+            found.append(signal)
+    return found
+
+
+@cache
+def random_cases(seed: int) -> list[Case]:
+    """With the signs of c."""
+    return [examine(signal) for signal in random_signals(seed)]
+
+
+@cache
+def response_cases(seed: int) -> list[Case]:
+    """With the signs of the responses, where of each filter at most one is positive and one negative."""
+    found = []
+    for signal in random_signals(seed):
+        filters, c, D, stride = signal
+        x, W_x, _, _ = theorem_matrices(filters, c, D, stride=stride)
+        r = np.zeros_like(c)
+        r[c != 0] = W_x.T @ x
+        if one_of_each_sign(r):
+            found.append(examine(signal, "responses"))
+    return found
+
+
+@cache
+def random_classes(seed: int) -> list[np.ndarray]:
+    """CASES classes (functions, points) of 1 to 4 functions on 1 to 6 points: small integers, or normal values."""
+    rng = np.random.default_rng(seed)
+    shapes = rng.integers(1, [5, 7], (CASES, 2))
+    return [rng.integers(-2, 3, s).astype(float) if i % 2 else rng.normal(size=s) for i, s in enumerate(shapes)]
+
+
+@cache
+def complexities(seed: int) -> dict[str, np.ndarray]:
+    """R(rho o F) of the random classes, for every activation rho: (CASES,) each."""
+    names = ("identity", "relu", "avr", "crelu")
+    return {name: np.array([layer(v, activation=name).value for v in random_classes(seed)]) for name in names}

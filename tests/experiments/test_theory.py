@@ -1,0 +1,158 @@
+"""The command that checks the paper's statements: verdicts, exit codes, files, pictures, measurements."""
+
+import dataclasses
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from experiments import measurements, theory
+from experiments.common import run_main
+from experiments.statements import FALSE, HOLDS, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
+from minicnn.data import cifar
+from minicnn.data.dataset import Dataset
+
+QUICK = ["pooling-step", "pooling-switches", "rademacher-step", "one-percent"]
+
+
+def test_all_verdicts_are_as_expected(tmp_path, capsys):
+    assert theory.main(["--out", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert max(map(len, captured.out.splitlines()[:-1])) <= 120  # the last names the folder
+    assert f"[{len(STATEMENTS)}/{len(STATEMENTS)}]" in captured.err
+    saved = json.loads((tmp_path / "results.json").read_text())
+    assert [s["key"] for s in saved["statements"]] == [s.key for s in STATEMENTS]
+    assert all(s["verdict"] == s["expected"] and s["key"] in captured.out for s in saved["statements"])
+    assert saved["seed"] == 0
+
+
+def test_keys_and_verdicts_are_sound():
+    assert len({s.key for s in STATEMENTS}) == len(STATEMENTS)
+    assert {s.expected for s in STATEMENTS} == {HOLDS, WITH_CONDITIONS, FALSE}
+
+
+@pytest.mark.parametrize("key", QUICK)
+def test_a_changed_verdict_is_noticed(key, tmp_path, monkeypatch, capsys):
+    changed = tuple(dataclasses.replace(s, expected=HOLDS) for s in STATEMENTS)
+    monkeypatch.setattr(theory, "STATEMENTS", changed)
+    assert theory.main(["--only", key, "--out", str(tmp_path)]) == 1
+    assert f"NOT AS EXPECTED: {key}: expected holds, found false" in capsys.readouterr().err
+
+
+def test_a_number_that_is_not_the_one_on_paper_decides_nothing(tmp_path, monkeypatch, capsys):
+    one = next(s for s in STATEMENTS if s.key == "one-percent")
+    slipped = dataclasses.replace(one.check(0), by_hand={"energy": (1, 2)})
+    wrong = dataclasses.replace(one, check=lambda seed: slipped)
+    monkeypatch.setattr(theory, "STATEMENTS", (wrong,))
+    assert theory.main(["--out", str(tmp_path)]) == 1
+    assert "found undecided (not as worked out by hand: energy)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ({"printed": True, "repaired": True}, HOLDS),
+        ({"printed": False, "repaired": True}, FALSE),
+        ({"printed": False, "repaired": True, "conditions": True}, WITH_CONDITIONS),
+        ({"printed": False, "repaired": False}, UNDECIDED),
+        ({"printed": True, "repaired": False}, UNDECIDED),
+        ({"printed": True, "repaired": True, "by_hand": {"x": (1.0, 1.001)}}, UNDECIDED),
+    ],
+)
+def test_verdicts_follow_from_evidence(found, verdict):
+    assert Evidence("", **found).verdict == verdict
+
+
+def test_a_broken_correction_is_noticed(tmp_path, monkeypatch, capsys):
+    """The verdict is found, not written down: with another bound of ours nothing is false any more."""
+    from experiments.statements import complexity
+
+    monkeypatch.setattr(complexity, "PROVED", 1.2)
+    assert theory.main(["--only", "rademacher-theorem", "--out", str(tmp_path)]) == 1
+    assert "found undecided" in capsys.readouterr().err
+
+
+def test_dry_run_lists_and_computes_nothing(tmp_path, capsys):
+    assert theory.main(["--dry-run", "--out", str(tmp_path / "none")]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(STATEMENTS)
+    assert theory.main(["--measure", "--dry-run", "--out", str(tmp_path / "none")]) == 0
+    assert capsys.readouterr().out.split()[0] == "conv1"
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "nonsense"], "--only: no nonsense; there are crelu-inverse"),
+        (["--measure", "nonsense"], "--measure: no nonsense; there are conv1"),
+        (["--measure", "alexnet"], "needs --alexnet FILE"),
+        (["--measure", "--alexnet", "nowhere.npz"], "there is no file nowhere.npz"),
+        (["--measure", "--only", "one-percent"], "exclude each other"),
+        (["--data", "there"], "are for --measure"),
+        (["--seed", "-1"], "--seed must be at least 0"),
+        (["--images", "0"], "--images in 1 .. 10000"),
+    ],
+)
+def test_bad_arguments_exit_2_with_one_line(arguments, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["theory", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        run_main(theory.main, theory.MODULE)
+    assert caught.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_figures(tmp_path):
+    assert theory.main(["--only", "one-percent", "--figures", "--out", str(tmp_path)]) == 0
+    for name in ("pooling_bounds", "subspace_means", "rademacher"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_there_are_no_pictures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert theory.main(["--only", "one-percent", "--figures", "--out", str(tmp_path)]) == 0
+    assert "no rademacher.png: matplotlib is not installed" in capsys.readouterr().err
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Four random images for CIFAR-10, pictures of 19x19 pixels."""
+    images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
+    data = Dataset("cifar10", ("a",), images, np.zeros(4, int), images, np.zeros(4, int))
+    monkeypatch.setattr(cifar, "load", lambda name, where: data)
+    monkeypatch.setattr(measurements, "GAUSSIAN_SIZE", 19)
+    monkeypatch.setattr(measurements, "ALEXNET_SIZE", 19)
+
+
+def test_measurements(small, tmp_path, capsys):
+    filters = tmp_path / "filters.npz"
+    np.savez(filters, conv1_w=np.random.default_rng(1).normal(size=(128, 3, 11, 11)).astype(np.float32))
+    arguments = ["--measure", "--alexnet", str(filters), "--figures", "--out", str(tmp_path)]
+    assert theory.main(arguments) == 0
+    found = json.loads((tmp_path / "measured.json").read_text())["measured"]
+    assert list(found) == list(measurements.MEASUREMENTS)
+    assert found["conv1"]["float32"]["gaussian"] < 1e-5
+    assert found["conv1"]["float64"]["gaussian"] < 1e-12
+    assert all(found["conv1"][name]["largest error / (eps cond)"] <= 20 for name in ("float32", "float64"))
+    for name, most in (("gaussian", 0.9), ("alexnet", 0.01)):  # 864 and 2048 responses for 1083 pixels
+        assert all(curve[0] == 1 and curve[-1] < most for curve in found[name]["curves"].values())
+    assert 0.9 < found["pooling"]["mean"] < 1
+    assert found["conditioning"]["condition number of T"] > 1
+    assert (tmp_path / "error_curves.png").read_bytes().startswith(b"\x89PNG")
+    assert "Table S1: 0.99" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"no archive", None, "shape"])
+def test_a_bad_file_of_filters(content, small, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "filters.npz"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        np.savez(path, **({"conv1_w": np.ones(3)} if content else {"other": np.ones(3)}))
+    monkeypatch.setattr(sys, "argv", ["theory", "--measure", "alexnet", "--alexnet", str(path), "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as caught:
+        run_main(theory.main, theory.MODULE)
+    assert caught.value.code == 2
+    assert "conv1_w" in capsys.readouterr().err
