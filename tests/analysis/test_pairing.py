@@ -79,15 +79,15 @@ def test_a_filter_of_zeros_has_no_pair_and_is_none():
 def test_the_null_of_a_small_filter_is_far_from_zero(filters, shape, mean):
     """Three ways: the integral, our banks, and banks drawn and paired here by other code."""
     other, D, means = np.random.default_rng(1), int(np.prod(shape)), []
-    for _ in range(10):
+    for _ in range(4):
         phi = other.normal(size=(filters, D))
         phi /= np.sqrt((phi**2).sum(1, keepdims=True))
         means.append(np.mean([min(phi[i] @ phi[j] for j in range(filters) if j != i) for i in range(filters)]))
-    assert np.mean(means) == pytest.approx(mean, abs=0.01)
+    assert np.mean(means) == pytest.approx(mean, abs=0.02)
     assert expected_mu(filters, D) == pytest.approx(mean, abs=0.0006)
-    null = random_mu((*shape, filters), draws=10, stream=Stream(0))
-    assert null.shape == (10, filters)
-    assert null.mean() == pytest.approx(mean, abs=0.01)
+    null = random_mu((*shape, filters), draws=4, stream=Stream(0))
+    assert null.shape == (4, filters)
+    assert null.mean() == pytest.approx(mean, abs=0.02)
 
 
 def test_the_expectation_where_it_is_known():
