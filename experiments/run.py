@@ -52,8 +52,8 @@ class Job:
         """What distinguishes this job from others in the same folder."""
         return {
             "settings": self.settings.as_json(),
-            "train": _fingerprint(self.train),
-            "hold_out": _fingerprint(self.hold_out),
+            "train": fingerprint(self.train),
+            "hold_out": fingerprint(self.hold_out),
             "stop_loss": self.stop_loss,
             "stop_epoch": self.stop_epoch,
         }
@@ -283,7 +283,7 @@ class Bar:
             self._bar.close()
 
 
-def _fingerprint(indices: np.ndarray) -> dict[str, Any]:
+def fingerprint(indices: np.ndarray) -> dict[str, Any]:
     """Enough to notice that a run is resumed with other images."""
     import hashlib
 

@@ -21,6 +21,7 @@ ORDER = [
     {"fast", "theory"},
     {"nn", "optim"},
     {"models", "training"},
+    {"analysis"},
     {"__main__", ""},  # "" is minicnn/__init__.py
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

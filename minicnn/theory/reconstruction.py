@@ -87,10 +87,11 @@ def least_squares(
 ) -> Solution:
     """The image of least ||T x - z||^2 + damping ||x||^2 for every z of a batch: conjugate gradients on T' T (CGLS).
 
-    z (N, OH, OW, F).  Starts at 0 and stops when ||T'(z - T x) - damping x|| <= tolerance ||T' z|| for every image
-    (tolerance None: the eps of the dtype) or after `iterations` steps; an image that is there stays as it is.  The
-    error of x is then at most tolerance cond(T' T) or so: with badly conditioned filters a small gradient is not yet
-    a small error.
+    z (N, OH, OW, F).  Starts at 0 and stops when the gradient g = T' r - damping x, r = z - T x, has
+    ||g|| <= tolerance max(||T' z||, ||T|| ||r||) for every image (tolerance None: the eps of the dtype) or after
+    `iterations` steps; an image that is there stays so.  (||T|| ||r|| is for the rounding error of g where z is no
+    T x and r stays large: below it the directions are noise, and the iteration would diverge.)  The error of x is then
+    at most tolerance cond(T' T) or so: with badly conditioned filters a small gradient is not yet a small error.
 
     inverse    a symmetric approximation of (T' T + damping)^-1, such as TileInverse(conv, damping=damping): far fewer
                steps where T is badly conditioned
@@ -113,10 +114,12 @@ def least_squares(
     r0, g0 = _positive(_norm(r)), _positive(_norm(g))
     residuals, gradients = [_norm(r) / r0], [_norm(g) / g0]
     active = gradients[0] > tolerance  # (N,)
+    largest, enough = 0.0, tolerance  # ||T||, as far as it has shown; the gradient to come down to
     for step in range(1, iterations + 1):
         if not bool(active.any()):
             break
         q = conv.analysis(p)
+        largest = xp.maximum(_norm(q) / _positive(_norm(p)), largest)
         a = xp.where(active, gs / _positive(_dot(q, q) + damping * _dot(p, p)), 0)[:, None, None, None]
         x += a * p
         r -= a * q
@@ -126,10 +129,11 @@ def least_squares(
         p = s + (gs / _positive(before))[:, None, None, None] * p
         residuals.append(_norm(r) / r0)
         gradients.append(_norm(g) / g0)
-        active = gradients[-1] > tolerance
+        enough = tolerance * xp.maximum(largest * _norm(r) / g0, 1)
+        active = gradients[-1] > enough
         if callback is not None:
             callback(step, x)
-    converged = gradients[-1] <= tolerance  # not ~active: NaN is neither
+    converged = gradients[-1] <= enough  # not ~active: NaN is neither
     return Solution(x, to_host(xp.stack(residuals)), to_host(xp.stack(gradients)), to_host(converged))
 
 

@@ -339,3 +339,17 @@ def test_rank_deficient_filters_give_the_projection():
     x = np.random.default_rng(0).normal(size=(1, 3, 3, 2))
     found = recover_regions(ops.conv2d(x, FILTERS), FILTERS, 3)
     np.testing.assert_allclose(found, np.full_like(x, x.mean()), atol=1e-12)
+
+
+@pytest.mark.parametrize("conditioning", [1, 0.3])
+@on_devices
+def test_responses_of_no_image_do_not_make_the_iteration_diverge(conditioning, device):
+    """The residual stays large, and the gradient comes down to its rounding error only; going on, x grew to 1e14."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(3, 3, 3, 1)) + conditioning * rng.normal(size=(3, 3, 3, 12))
+    z = rng.normal(size=(2, 16, 16, 12))
+    exact = least_squares(Convolution(w, 16, pad=1), z, iterations=3000, tolerance=1e-11).x
+    single = [device.put(a.astype(np.float32)) for a in (w, z)]
+    found = least_squares(Convolution(single[0], 16, pad=1), single[1], iterations=400)
+    np.testing.assert_allclose(device.get(found.x), exact, atol=1e-5 * np.abs(exact).max())
+    assert found.converged.all()

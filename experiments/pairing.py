@@ -1,0 +1,180 @@
+"""Do filters come in pairs of opposite sign?  (The paper's Figures 1 to 3.)
+
+For every convolution: the pairing filter of each filter (the one most opposed to it), their cosine mu, and beside it
+mu of random Gaussian filters of the same shape.  Random filters have negative mu too, the more so the smaller they
+are, so only the difference says something.  "cosine with start" is how far training has turned the filters: near 1
+they are still the random ones that they were, and few pairs can have formed.
+
+examples:
+  python -m experiments.pairing --run runs/relu --run runs/crelu    two networks of ours: Figures 1 and 3
+  python -m experiments.pairing --weights ../shared/data/alexnet_conv.npz    AlexNet: Figures 1 and 2
+  python -m experiments.pairing --weights caffenet.npz --layout oihw --groups conv2=2,conv4=2,conv5=2    in groups
+
+Writes for each source a folder with histograms.png, filters.png (first layer beside its pairing filters), pairing.csv
+(a row a filter) and summary.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.common import UsageError, get_device, run_main, table, write_csv, write_json
+from experiments.finished import Progress, announce, open_runs, out_folder, parser
+from experiments.plots import draw_pairing_histograms
+from experiments.sheets import draw_pairs
+from experiments.weights import LAYOUTS, read_filters
+from minicnn.analysis.layers import convolutions
+from minicnn.analysis.pairing import (
+    QUANTILES,
+    Comparison,
+    Pairing,
+    compare,
+    cosine_with,
+    expected_mu,
+    pairing,
+    random_mu,
+)
+from minicnn.backend import Device, to_host
+from minicnn.nn import Sequential
+from minicnn.random import Stream
+
+MODULE = "experiments.pairing"
+
+
+def main(arguments: list[str]) -> int:
+    p = parser(MODULE, __doc__, needs_run=False)
+    p.add_argument("--weights", type=Path, metavar="FILE", help=".npz, .safetensors or .pth file with filters")
+    p.add_argument(
+        "--layout", choices=LAYOUTS, help="of the axes in --weights: oihw (PyTorch), hwio (default: found by shape)"
+    )
+    p.add_argument(
+        "--groups", type=_groups, default={}, metavar="NAME=N,...", help="grouped convolutions: compare within a group"
+    )
+    p.add_argument("--draws", type=int, default=20, help="banks of random filters (default 20)")
+    p.add_argument("--seed", type=int, default=0, help="of the random filters (default 0)")
+    args = p.parse_args(arguments)
+    if not args.run and not args.weights:
+        raise UsageError("nothing to look at: name a folder with --run or a file with --weights")
+    if args.draws < 1 or args.seed < 0:
+        raise UsageError(f"--draws must be positive and --seed not negative, got {args.draws} and {args.seed}")
+    device = get_device(args.device)
+    if args.dry_run:
+        announce(
+            args,
+            MODULE,
+            f"pair all filters, and {args.draws} banks of random ones, on {device}",
+            ["<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"],
+        )
+        return 0
+    sources = []
+    for run in open_runs(args.run):
+        trained, start = _filters(run.model(device)), _filters(run.model(device, untrained=run.settings.seed))
+        sources.append(Source(run.label, run.name, trained, start))
+    if args.weights:
+        sources.append(Source(args.weights.stem, args.weights.stem, read_filters(args.weights, args.layout)))
+    names = list(dict.fromkeys(name for source in sources for name in source.layers))
+    if unknown := set(args.groups) - set(names):
+        raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")
+    for source in sources:
+        report(source, out_folder(args, MODULE) / source.name, args, device)
+    return 0
+
+
+class Source(NamedTuple):
+    """Filters (kh, kw, C, K) by layer; of a run, also what they were before training."""
+
+    label: str
+    name: str
+    layers: dict[str, np.ndarray]
+    start: dict[str, np.ndarray] | None = None
+
+
+def _filters(model: Sequential) -> dict[str, np.ndarray]:
+    return {name: to_host(conv.weight.data) for name, conv in convolutions(model).items()}
+
+
+def _groups(text: str) -> dict[str, int]:
+    try:
+        return {name: int(count) for name, count in (part.split("=") for part in text.split(",") if part)}
+    except ValueError:
+        raise argparse.ArgumentTypeError("expected names with numbers, such as conv2=2,conv4=2") from None
+
+
+def report(source: Source, folder: Path, args: argparse.Namespace, device: Device) -> None:
+    """Measure, print, write and draw one source."""
+    label, layers = source.label, source.layers
+    kept = {name: float(np.nanmean(cosine_with(layers[name], w))) for name, w in (source.start or {}).items()}
+    found: dict[str, tuple[Pairing, np.ndarray, Comparison]] = {}
+    with Progress(len(layers), label, "layer") as progress:
+        for name, w in layers.items():
+            found[name] = measure(name, w, args.groups.get(name, 1), args, device)
+            progress()
+    rows = [
+        [
+            name,
+            "x".join(map(str, layers[name].shape)),
+            f"{c.mean:.3f}",
+            f"{c.null_mean:.3f}",
+            f"{expected_mu(w.shape[3] // args.groups.get(name, 1), w[..., 0].size):.3f}",
+            f"{c.quantiles[2]:.3f}",
+            f"{c.ks:.2f}",
+            f"{c.p_value:.1g}",
+            f"{kept[name]:.2f}" if name in kept else "-",
+        ]
+        for (name, (_, _, c)), w in zip(found.items(), layers.values(), strict=True)
+    ]
+    head = ["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"]
+    print(f"\n{label}\n\n{table(head, rows)}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(
+        folder / "summary.json",
+        {name: _as_json(c) | {"cosine_with_start": kept.get(name)} for name, (_, _, c) in found.items()},
+    )
+    write_csv(
+        folder / "pairing.csv",
+        [
+            {"layer": name, "filter": i, "pairing_filter": int(j), "mu": None if np.isnan(m) else float(m)}
+            for name, (pairs, _, _) in found.items()
+            for i, (j, m) in enumerate(zip(*pairs, strict=True))
+        ],
+    )
+    draw_pairing_histograms(
+        folder / "histograms.png",
+        {name: (pairs.mu[np.isfinite(pairs.mu)], null.ravel(), c.p_value) for name, (pairs, null, c) in found.items()},
+        title=f"Cosine of each filter with its pairing filter: {label}",
+    )
+    first = next(iter(layers))
+    if layers[first].shape[2] in (1, 3):
+        title = f"{label}, {first}: each filter (left) and its pairing filter (right), by their cosine"
+        draw_pairs(folder / "filters.png", layers[first], found[first][0], title=title)
+    print(f"saved in {folder}")
+
+
+def measure(
+    name: str, w: np.ndarray, groups: int, args: argparse.Namespace, device: Device
+) -> tuple[Pairing, np.ndarray, Comparison]:
+    try:
+        pairs = pairing(device.put(w), groups=groups)
+        null = random_mu(w.shape, groups=groups, draws=args.draws, stream=_stream(args, name), device=device)
+        return pairs, null, compare(pairs.mu, null)
+    except ValueError as error:
+        raise UsageError(f"{name} {w.shape}: {error}") from None
+
+
+def _stream(args: argparse.Namespace, name: str) -> Stream:
+    return Stream(args.seed).child("random filters", name)
+
+
+def _as_json(c: Comparison) -> dict[str, Any]:
+    values = c._asdict()
+    for key in ("quantiles", "null_quantiles"):
+        values[key] = {f"{q:g}": value for q, value in zip(QUANTILES, values[key], strict=True)}
+    return values
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

@@ -1,0 +1,234 @@
+"""What do CReLU features keep of an image?  (The paper's Figure 5 and Table S1.)
+
+Pictures: images reconstructed from the features of conv1 to conv4, with no learning: Algorithm 1 window by window
+("region", as in the paper) and by least squares over the whole image ("global").  Behind a max pool Algorithm 2 is
+used, which needs the switches of the pool beside the features.  Under each: ||x - x'|| / ||x|| of the normalised
+image, and the PSNR of the picture.
+
+Ratios: where a max pool follows (conv2 and conv5), ||x - x'|| / ||x|| of the features before the convolution,
+recovered from the pooled ones by Algorithm 2; for the learned filters, for Gaussian filters in their place, and
+simulated without a network.
+
+examples:
+  python -m experiments.reconstruction --run runs/crelu-half
+  python -m experiments.reconstruction --run runs/crelu-half --image cat.jpg --image dog.png
+  python -m experiments.reconstruction --run runs/crelu-half --layers conv1,conv2 --subset 100
+
+Writes <run>-images.png, <run>-images.csv and ratios.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.common import UsageError, get_device, run_main, table, write_csv
+from experiments.finished import (
+    Progress,
+    Run,
+    announce,
+    batches,
+    data_option,
+    images_of,
+    not_comparable,
+    open_runs,
+    out_folder,
+    parser,
+    sample,
+)
+from experiments.sheets import Cell, draw_sheet
+from minicnn.analysis.inversion import METHODS, Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.backend import Device, to_host
+from minicnn.data.augment import Normaliser
+from minicnn.data.dataset import Dataset
+from minicnn.random import Stream
+from minicnn.theory.rademacher import MonteCarlo
+from minicnn.theory.reconstruction import psnr, ratio
+from minicnn.theory.subspace import random_filter_ratio
+from reference.paper import TABLE_S1
+
+MODULE = "experiments.reconstruction"
+BANKS, BATCH = 5, 50  # banks of random filters; images at a time
+
+
+def main(arguments: list[str]) -> int:
+    p = parser(MODULE, __doc__)
+    data_option(p)
+    p.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="a picture of your own")
+    p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
+    p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
+    p.add_argument("--layers", default="conv1,conv2,conv3,conv4", help="default conv1,conv2,conv3,conv4")
+    p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
+    args = p.parse_args(arguments)
+    if min(args.size, args.count, args.subset) < 1:
+        raise UsageError("--size, --count and --subset must be positive")
+    device = get_device(args.device)
+    if args.dry_run:
+        shown = ", ".join(map(str, args.image)) or f"{args.count} test images"
+        what = f"reconstruct {shown} from {args.layers}, and ratios over {args.subset} test images, on {device}"
+        announce(args, MODULE, what, ["<run>-images.png", "<run>-images.csv", "ratios.csv"])
+        return 0
+    runs = open_runs(args.run)
+    data = images_of(runs, args.data)
+    folder = out_folder(args, MODULE)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for run in runs:
+        steps = crelu_steps(run.model(device))
+        if not steps:
+            raise UsageError(f"{run.folder}: a network without CReLU after its first convolution ({run.label})")
+        normalise = run.normaliser(data)
+        pictures(run, chosen_steps(run, steps, args.layers), own_images(args, data), normalise, folder, device)
+        rows += ratios(run, steps, data, normalise, args.subset, device)
+    if rows:
+        print(f"\n{report(rows)}\n\n± is the standard error over images (random: over banks of filters).")
+        write_csv(folder / "ratios.csv", rows)
+    else:
+        print("\nno ratios: no max pool follows these CReLU layers")
+    print(not_comparable(runs))
+    print(f"saved in {folder}")
+    return 0
+
+
+def chosen_steps(run: Run, steps: list[Step], asked: str) -> list[list[Step]]:
+    """For every layer asked for, the steps from the image to it."""
+    names = [step.name for step in steps]
+    wanted = [name for name in asked.split(",") if name]
+    if unknown := [name for name in wanted if name not in names]:
+        if asked == "conv1,conv2,conv3,conv4":  # the default; a network may have fewer
+            wanted = [name for name in wanted if name in names]
+        else:
+            raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
+    return [steps[: names.index(name) + 1] for name in wanted]
+
+
+def own_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.ndarray]]:
+    """(name, (H, W, 3) uint8): the files that --image names, or test images."""
+    if not args.image:
+        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images), seed=0)
+        return [(f"test image {i}", data.test_images[i]) for i in chosen]
+    from PIL import Image
+
+    found = []
+    for path in args.image:
+        try:
+            with Image.open(path) as picture:
+                rgb = picture.convert("RGB")
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read as a picture: {error}") from None
+        rgb.thumbnail((args.size, args.size))
+        if min(rgb.size) < 8:
+            raise UsageError(f"{path} is too small: {rgb.size[0]}x{rgb.size[1]} pixels")
+        found.append((path.name, np.asarray(rgb)))
+    return found
+
+
+def pictures(
+    run: Run,
+    layers: list[list[Step]],
+    images: list[tuple[str, np.ndarray]],
+    normalise: Normaliser,
+    folder: Path,
+    device: Device,
+) -> None:
+    """The sheet of originals and reconstructions, and its numbers."""
+    cells: list[list[Cell]] = []
+    rows: list[dict[str, Any]] = []
+    with Progress(len(images), f"{run.name}, pictures") as progress:
+        for name, image in images:
+            x = device.put(normalise(image[None]))
+            line = [Cell((image,), name)]
+            for method in METHODS:
+                for steps in layers:
+                    estimate = reconstruct(x, steps, method=method)
+                    shown = _picture(to_host(estimate)[0], normalise)
+                    error = float(ratio(x, estimate)[0])
+                    decibels = float(psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)[0])
+                    line.append(Cell((shown,), f"{error:.3f}, {_decibels(decibels)}"))
+                    layer = steps[-1].name
+                    rows.append({"image": name, "layer": layer, "method": method, "ratio": error, "psnr": decibels})
+            cells.append(line)
+            progress()
+    heads = ["original", *(f"{steps[-1].name}, {method}" for method in METHODS for steps in layers)]
+    title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR"
+    draw_sheet(folder / f"{run.name}-images.png", cells, title=title, heads=heads, side=96)
+    write_csv(folder / f"{run.name}-images.csv", rows)
+    each = len(heads) - 1  # rows of one image
+    means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
+    print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+
+
+def _decibels(value: float) -> str:
+    return "exact" if math.isinf(value) else f"{value:.1f} dB"
+
+
+def _picture(x: np.ndarray, normalise: Normaliser) -> np.ndarray:
+    """A normalised image as bytes; what is out of range is clipped."""
+    return np.rint(255 * np.clip(x * np.array(normalise.std) + np.array(normalise.mean), 0, 1)).astype(np.uint8)
+
+
+def ratios(
+    run: Run, steps: list[Step], data: Dataset, normalise: Normaliser, subset: int, device: Device
+) -> list[dict[str, Any]]:
+    """Table S1: the rows of one network."""
+    images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images), seed=0)]
+    found = []
+    pooled = [i for i, step in enumerate(steps) if step.pool is not None]
+    with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
+        for i in pooled:
+            w = steps[i].layer.w
+            stream = Stream(0).child("random filters", steps[i].name)
+            banks = [None, *(device.put(stream.at(b).generator().standard_normal(w.shape)) for b in range(BANKS))]
+            values = [_ratios(images, normalise, steps[: i + 1], bank, progress, device) for bank in banks]
+            by_bank = [part.mean() for part in values[1:]]
+            simulated = random_filter_ratio(
+                MonteCarlo(BANKS, stream.child("simulated")), channels=w.shape[2], filters=w.shape[3], device=device
+            )
+            found.append(
+                {
+                    "run": run.name,
+                    "layer": steps[i].name,
+                    "images": len(images),
+                    "learned": float(values[0].mean()),
+                    "learned_se": float(values[0].std(ddof=1) / math.sqrt(len(images))) if len(images) > 1 else None,
+                    "random": float(np.mean(by_bank)),
+                    "random_se": float(np.std(by_bank, ddof=1) / math.sqrt(BANKS)),
+                    "simulated": simulated.value,
+                    "dataset": run.settings.dataset,
+                }
+            )
+    return found
+
+
+def _ratios(
+    images: np.ndarray, normalise: Normaliser, steps: list[Step], w: Any, progress: Progress, device: Device
+) -> np.ndarray:
+    parts = []
+    for batch in batches(images, normalise, BATCH):
+        parts.append(to_host(pooling_ratios(device.put(batch), steps, w)))
+        progress(len(batch))
+    return np.concatenate(parts)
+
+
+def report(rows: list[dict[str, Any]]) -> str:
+    paper = {(row.label, row.dataset): f"{row.learned:.2f} / {row.random:.2f}" for row in TABLE_S1}
+    lines = [
+        [
+            row["run"],
+            row["layer"],
+            f"{row['learned']:.4f}" + ("" if row["learned_se"] is None else f" ± {row['learned_se']:.4f}"),
+            f"{row['random']:.4f} ± {row['random_se']:.4f}",
+            f"{row['simulated']:.3f}",
+            paper.get((row["layer"], row["dataset"]), "-"),
+        ]
+        for row in rows
+    ]
+    return table(["run", "layer", "learned", "random filters", "simulated", "paper learned / random"], lines)
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

@@ -1,0 +1,1 @@
+"""What the paper measures on trained networks: pairs of filters, outgoing weights, invariance, reconstruction."""

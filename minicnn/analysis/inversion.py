@@ -1,0 +1,136 @@
+"""Images back from the features of a trained CReLU network (Figure 5), and what pooling leaves of them (Table S1).
+
+The features of a layer are inverted step by step, the last layer first, with nothing learned:
+
+    conv + CReLU            Algorithm 1: per region, or by global least squares      (theory/reconstruction.py)
+    conv + CReLU + pool     Algorithm 2 for every pooling region; where regions overlap, their values are averaged
+
+The paper's Figure 5 is of a network without pooling.  Algorithm 2 needs the switches of the pool (which cell was the
+largest, and which phases were active at all); the features alone do not determine them, so they are kept from the
+forward pass.  An image behind a pool is therefore reconstructed from the features *and* these switches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minicnn import ops
+from minicnn.analysis.layers import FilterLayer, filter_layers, leaves
+from minicnn.backend import Array, array_module
+from minicnn.nn import BatchNorm, Conv2d, Dropout, MaxPool2d, Sequential
+from minicnn.ops.conv import conv2d
+from minicnn.ops.windows import Pad, Size
+from minicnn.theory.operators import Convolution
+from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
+from minicnn.theory.reconstruction import Layer, least_squares, recover_regions, responses
+
+METHODS = ("region", "global")
+ITERATIONS = 200  # of conjugate gradients; what is not recovered by then is badly conditioned
+
+
+@dataclass(frozen=True)
+class Step:
+    """conv + CReLU, then a max pool if `pool` holds its options."""
+
+    name: str
+    layer: Layer
+    pool: dict[str, Any] | None = None
+
+    def pooled(self, w: Array | None = None) -> PooledConvolution:
+        """The step with its pool as a map that Algorithm 2 can invert; with other filters (and no bias) if given."""
+        assert self.pool is not None
+        kernel, b, stride, pad = self.layer
+        filters, bias = (kernel, b) if w is None else (w, None)
+        return PooledConvolution(filters, bias, stride=stride, pad=pad, **self.pool)
+
+
+def crelu_steps(model: Sequential) -> list[Step]:
+    """The steps from the image on that can be inverted: up to the first layer that is not conv + CReLU (+ max pool)."""
+    by_source: dict[str, FilterLayer] = {layer.source: layer for layer in filter_layers(model)}
+    steps: list[Step] = []
+    layers = [(path, module) for path, module in leaves(model) if not isinstance(module, Dropout)]
+    i = 0
+    while i < len(layers):
+        path, module = layers[i]
+        found = by_source.get(path)
+        if isinstance(module, BatchNorm) or found is None or not found.is_crelu or not isinstance(module, Conv2d):
+            break
+        bias = None if module.bias is None else module.bias.data
+        pool, i = None, i + 2  # past the convolution and its CReLU
+        after = layers[i][1] if i < len(layers) else None
+        if isinstance(after, MaxPool2d):
+            pool, i = _pool_options(**after.options), i + 1
+        steps.append(Step(found.name, Layer(module.weight.data, bias, module.stride, module.pad), pool))
+    return steps
+
+
+def _pool_options(k: Size, stride: Size | None, pad: Pad, ceil: bool) -> dict[str, Any]:
+    """Those of MaxPool2d as PooledConvolution calls them."""
+    return {"k": k, "pool_stride": k if stride is None else stride, "pool_pad": pad, "ceil": ceil}
+
+
+def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMaps | None]]:
+    """What enters each step for images x (N, H, W, C), and what its pool keeps; the pool of the last is not needed."""
+    entering: list[Array] = [x]
+    kept: list[PooledMaps | None] = []
+    for step in steps[:-1]:
+        if step.pool is None:
+            kept.append(None)
+            w, b, stride, pad = step.layer
+            entering.append(ops.crelu(conv2d(entering[-1], w, b, stride=stride, pad=pad)))
+        else:
+            maps = step.pooled().pool(entering[-1])
+            kept.append(maps)
+            entering.append(array_module(x).abs(maps.values))  # p and q, as CReLU and the pool give them
+    return entering, [*kept, None]
+
+
+def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = ITERATIONS) -> Array:
+    """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS."""
+    if method not in METHODS:
+        raise ValueError(f"reconstruct: method must be one of {', '.join(METHODS)}, got {method!r}")
+    if not steps:
+        raise ValueError("reconstruct: no steps: the network does not begin with a convolution and CReLU")
+    entering, kept = inputs(x, steps)
+    w, b, stride, pad = steps[-1].layer
+    y = ops.crelu(conv2d(entering[-1], w, b, stride=stride, pad=pad))
+    for step, before, maps in reversed(list(zip(steps, entering, kept, strict=True))):
+        if maps is not None:
+            y = _through_pool(step.pooled(), before, y, maps)
+            continue
+        w, b, stride, pad = step.layer
+        z, size = responses(y, b), (before.shape[1], before.shape[2])
+        if method == "region":
+            y = recover_regions(z, w, size, stride=stride, pad=pad)
+        else:
+            y = least_squares(Convolution(w, size, stride=stride, pad=pad), z, iterations=iterations).x
+    return y
+
+
+def _through_pool(pooled: PooledConvolution, before: Array, y: Array, maps: PooledMaps) -> Array:
+    """What entered the convolution (the shape of `before`), from pooled features y and the switches of `maps`."""
+    xp, (n, height, width, channels) = array_module(y), before.shape
+    f = y.shape[3] // 2
+    estimate = xp.where(maps.values != 0, xp.concatenate((y[..., :f], -y[..., f:]), -1), 0)  # (p, -q)
+    regions = list(np.ndindex(estimate.shape[:3]))
+    cells = pooled.reconstruct(PooledMaps(estimate, maps.switches), regions).reshape(-1, channels)  # (R ph pw, C)
+    size = n * height * width + 1
+    numbers = xp.arange(1, size).reshape(n, height, width, 1).astype(np.float64)
+    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 is no pixel
+    count = xp.maximum(xp.bincount(places, minlength=size)[1:], 1)
+    total = xp.stack([xp.bincount(places, weights=cells[:, c], minlength=size)[1:] for c in range(channels)], -1)
+    return (total / count[:, None]).reshape(before.shape).astype(before.dtype)
+
+
+def pooling_ratios(x: Array, steps: Sequence[Step], w: Array | None = None) -> Array:
+    """||x - x'|| / ||x|| after the pool of the last step, the mean over the regions of every image: (N,).
+
+    x are images; what is reconstructed is the input of the last step, the features of the layers before it.
+    w    other filters instead of those of the last step, without bias: random ones
+    """
+    entering, _ = inputs(x, steps)
+    return steps[-1].pooled(w).ratios(entering[-1]).mean(axis=(1, 2))

@@ -1,0 +1,111 @@
+"""Where in a network the paper's measurements are taken.
+
+A *filter layer* is a convolution that an activation follows, perhaps after batch normalisation.  Its *responses* are
+what enters the activation: linear in the image patch, signed, the same thing for ReLU and CReLU networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from minicnn import ops
+from minicnn.backend import Array
+from minicnn.nn import (
+    AVR,
+    Antirectifier,
+    BatchNorm,
+    Conv2d,
+    CReLU,
+    Dropout,
+    LeakyReLU,
+    Linear,
+    Module,
+    ReLU,
+    Sequential,
+)
+
+ACTIVATIONS = (ReLU, LeakyReLU, AVR, CReLU, Antirectifier)
+
+
+@dataclass(frozen=True)
+class FilterLayer:
+    """conv -> (batch normalisation) -> act; `source` is the path of the layer whose output enters `act`."""
+
+    name: str
+    conv: Conv2d
+    source: str
+    act: Module
+
+    @property
+    def is_crelu(self) -> bool:
+        """[max(x, 0), max(-x, 0)] itself, not a relative of it."""
+        return isinstance(self.act, CReLU) and self.act.function is ops.crelu
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether large negative responses pass: the paper then lets a filter fire by |response|."""
+        return isinstance(self.act, (AVR, CReLU, Antirectifier))
+
+
+def leaves(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    """The layers in the order in which they compute, with the paths that `Sequential.trace` gives them."""
+    for name, layer in model.children():
+        if isinstance(layer, Sequential):
+            yield from leaves(layer, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", layer
+
+
+def convolutions(model: Sequential) -> dict[str, Conv2d]:
+    return {name: layer for name, layer in leaves(model) if isinstance(layer, Conv2d)}
+
+
+def filter_layers(model: Sequential) -> list[FilterLayer]:
+    """Every convolution that an activation follows; the last one of a network, which gives logits, has none."""
+    found = []
+    layers = list(leaves(model))
+    for i, (name, conv) in enumerate(layers):
+        if isinstance(conv, Conv2d):
+            after = [*layers[i + 1 : i + 3], ("", Module())]
+            at = 1 if isinstance(after[0][1], BatchNorm) else 0
+            if isinstance(after[at][1], ACTIVATIONS):
+                found.append(FilterLayer(name, conv, layers[i + at][0], after[at][1]))
+    return found
+
+
+def responses(model: Sequential, x: Array) -> Iterator[tuple[str, Array]]:
+    """(name, responses (N, H, W, F)) of the filter layers, in one forward pass that ends at the last of them."""
+    wanted = {layer.source: layer.name for layer in filter_layers(model)}
+    left = len(wanted)
+    for path, y in model.trace(x):
+        if path in wanted:
+            yield wanted[path], y
+            left -= 1
+            if not left:
+                return
+
+
+def outgoing_weights(model: Sequential) -> dict[str, tuple[Array, int]]:
+    """Of every filter layer with CReLU: the weights of the layer that reads it, and how many channels it reads.
+
+    Pooling, dropout and flattening in between keep the channels apart; anything else ends the search.
+    """
+    found, layers = {}, list(leaves(model))
+    paths = [path for path, _ in layers]
+    for layer in filter_layers(model):
+        if not layer.is_crelu:
+            continue
+        start = next(i for i, (_, module) in enumerate(layers) if module is layer.act and i > paths.index(layer.source))
+        for _, module in layers[start + 1 :]:
+            if isinstance(module, (Conv2d, Linear)):
+                found[layer.name] = (module.weight.data, 2 * layer.conv.weight.shape[3])
+            if not _keeps_channels(module):
+                break
+    return found
+
+
+def _keeps_channels(module: Module) -> bool:
+    function = getattr(module, "function", None)
+    pools = (ops.max_pool2d, ops.avg_pool2d, ops.global_avg_pool)
+    return isinstance(module, Dropout) or type(module).__name__ == "Flatten" or function in pools

@@ -1,0 +1,124 @@
+"""Pairs of opposite filters (the paper's section 2.1, Figures 1 to 3).
+
+With filters phi_i of length 1, the pairing filter of phi_i is the one most opposed to it, and mu_i their cosine:
+
+    j(i) = argmin_{j != i} <phi_i, phi_j>,        mu_i = <phi_i, phi_j(i)>.
+
+mu_i = -1 means an exact negative.  A minimum over K - 1 filters is negative by chance alone, the more so the fewer
+dimensions the filters have: 96 Gaussian filters of 3x3x3 have a mean mu of -0.46, of 3x3x96 only -0.08.  So a layer
+says something only beside random filters *of the same shape*, which `random_mu` draws and `compare` puts beside it.
+
+In a grouped convolution the filters of two groups look at different channels: they are compared within their group.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicnn.backend import CPU, Array, Device, array_module, to_host
+from minicnn.random import Stream
+from minicnn.theory.operators import check_filters
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class Pairing(NamedTuple):
+    """Of K filters, on the host.  A filter of zeros has no direction: -1 and NaN."""
+
+    partner: np.ndarray  # (K,) integers: j(i)
+    mu: np.ndarray  # (K,) float64
+
+
+class Comparison(NamedTuple):
+    """mu of a layer beside mu of random filters of its shape."""
+
+    filters: int
+    mean: float
+    deviation: float
+    quantiles: tuple[float, ...]  # at QUANTILES
+    null_mean: float
+    null_deviation: float
+    null_quantiles: tuple[float, ...]
+    ks: float  # sup |F(mu) - F(mu random)|
+    p_value: float
+
+
+def pairing(w: Array, *, groups: int = 1) -> Pairing:
+    """The pairing filter and its cosine for filters w (kh, kw, C, K); C is the channels of one group."""
+    check_filters("pairing", w)
+    filters = w.shape[3]
+    if groups < 1 or filters % groups or filters // groups < 2:
+        raise ValueError(f"pairing: {filters} filters in {groups} groups: each group needs the same number, at least 2")
+    xp, size = array_module(w), filters // groups
+    rows = w.reshape(-1, filters).T.astype(np.float64)  # (K, D)
+    length = xp.sqrt((rows * rows).sum(axis=1))
+    zero = (length == 0).reshape(groups, 1, size)
+    phi = (rows / xp.where(length > 0, length, 1)[:, None]).reshape(groups, size, -1)
+    cosines = phi @ phi.transpose(0, 2, 1)  # (groups, K / groups, K / groups)
+    cosines = xp.where(xp.eye(size, dtype=bool)[None] | zero, np.inf, cosines)
+    mu = to_host(xp.where(zero[:, 0], np.inf, cosines.min(axis=2))).reshape(-1)
+    partner = to_host(cosines.argmin(axis=2)) + size * np.arange(groups)[:, None]
+    known = np.isfinite(mu)
+    return Pairing(np.where(known, partner.reshape(-1), -1), np.where(known, mu, np.nan))
+
+
+def cosine_with(w: Array, start: Array) -> np.ndarray:
+    """The cosine of every filter with what it was at the start: (K,), on the host; NaN for filters of zeros.
+
+    Filters that training has hardly turned are as random as they began: their mu says nothing about learning.
+    """
+    if w.shape != start.shape:
+        raise ValueError(f"cosine_with: filters {w.shape} did not start as {start.shape}")
+    xp = array_module(w)
+    a, b = (v.reshape(-1, w.shape[-1]).astype(np.float64) for v in (w, start))
+    lengths = xp.sqrt((a * a).sum(axis=0) * (b * b).sum(axis=0))
+    return to_host(xp.where(lengths > 0, (a * b).sum(axis=0) / xp.where(lengths > 0, lengths, 1), np.nan))
+
+
+def random_mu(
+    shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: Device = CPU
+) -> np.ndarray:
+    """mu of `draws` banks of Gaussian filters of a shape (kh, kw, C, K): (draws, K)."""
+    banks = (stream.at(draw).generator().standard_normal(shape) for draw in range(draws))
+    return np.stack([pairing(device.put(bank), groups=groups).mu for bank in banks])
+
+
+def expected_mu(filters: int, dimensions: int) -> float:
+    """E mu of random directions, exactly: mu_i is the least of K - 1 independent cosines, and (1 + cosine) / 2 has the
+    law Beta((D-1)/2, (D-1)/2), so E mu = -1 + integral from -1 to 1 of P(cosine > t)^(K-1) dt."""
+    from scipy.stats import beta
+
+    if filters < 2 or dimensions < 1:
+        raise ValueError(f"expected_mu: needs 2 filters and 1 dimension at least, got {filters} and {dimensions}")
+    if dimensions == 1:
+        return 2 * 0.5 ** (filters - 1) - 1  # the cosines are signs
+    t = np.linspace(-1, 1, 40_001)
+    above = beta.sf((t + 1) / 2, (dimensions - 1) / 2, (dimensions - 1) / 2) ** (filters - 1)
+    return float(np.trapezoid(above, t) - 1)
+
+
+def compare(mu: np.ndarray, null: np.ndarray) -> Comparison:
+    """Means, quantiles, and the two-sample Kolmogorov-Smirnov test of mu against the random mu.
+
+    The test takes all mu for independent.  They are not quite (if j is the pair of i, then i is often that of j), so
+    the p-value is a guide: 1e-8 means something, 0.03 does not.
+    """
+    from scipy.stats import ks_2samp
+
+    mu, null = mu[np.isfinite(mu)], null[np.isfinite(null)]
+    if not mu.size or not null.size:
+        raise ValueError("compare: no filter of this layer has a direction")
+    test: Any = ks_2samp(mu, null, method="asymp")
+    return Comparison(
+        mu.size,
+        float(mu.mean()),
+        float(mu.std()),
+        tuple(map(float, np.quantile(mu, QUANTILES))),
+        float(null.mean()),
+        float(null.std()),
+        tuple(map(float, np.quantile(null, QUANTILES))),
+        float(test.statistic),
+        float(test.pvalue),
+    )

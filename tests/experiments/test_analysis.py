@@ -1,0 +1,421 @@
+"""The command lines of the analyses, end to end on tiny networks trained on textures, and what they refuse."""
+
+import csv
+import json
+import math
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
+from experiments.common import UsageError, run_main
+from experiments.finished import Progress, open_runs, sample
+from experiments.weights import read_filters
+from minicnn.analysis.inversion import crelu_steps, reconstruct
+from minicnn.backend import CPU
+from minicnn.checkpoint import load, save
+from minicnn.data.augment import Normaliser
+from minicnn.data.textures import textures
+from minicnn.theory.reconstruction import ratio
+
+COMMANDS = {
+    "pairing": pairing,
+    "correlation": correlation,
+    "invariance": invariance,
+    "reconstruction": reconstruction,
+    "regularisation": regularisation,
+}
+TINY = [
+    "--dataset",
+    "textures",
+    "--scale",
+    "0.06",
+    "--subset",
+    "64",
+    "--epochs",
+    "1",
+    "--batch",
+    "32",
+    "--device",
+    "cpu",
+]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return textures(200, 120)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """relu, crelu (half) and a crelu run of folds, finished."""
+    place = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minicnn.data.textures.textures", lambda seed: textures(200, 120, seed=seed))
+        assert cifar.main([*TINY, "--out", str(place / "relu")]) == 0
+        assert cifar.main([*TINY, "--act", "crelu", "--width", "half", "--out", str(place / "crelu")]) == 0
+        folds = ["--protocol", "folds", "--folds", "2", "--subset", "41"]
+        assert cifar.main([*TINY, *folds, "--act", "crelu", "--out", str(place / "folds")]) == 0
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _few_textures(monkeypatch):
+    """A data set that is made in no time, the same as the one that the runs were trained on."""
+    monkeypatch.setattr("minicnn.data.textures.textures", lambda seed: textures(200, 120, seed=seed))
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# --- what they give ---
+
+
+def test_pairing(folder, tmp_path, capsys):
+    assert pairing.main(["--run", str(folder / "relu"), "--draws", "2", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr()
+    assert "mean mu" in out.out
+    assert "8/8 layers" in out.err
+    files = {"histograms.png", "filters.png", "pairing.csv", "summary.json"}
+    assert {p.name for p in (tmp_path / "relu").iterdir()} == files
+    w = load(folder / "relu" / "checkpoint.npz")[0]["model/conv1.weight"].reshape(27, -1)
+    phi = w / np.linalg.norm(w, axis=0)
+    row = next(r for r in read(tmp_path / "relu" / "pairing.csv") if r["layer"] == "conv1")
+    others = [phi[:, 0] @ phi[:, j] for j in range(1, phi.shape[1])]
+    assert float(row["mu"]) == pytest.approx(min(others), abs=1e-6)
+    assert int(row["pairing_filter"]) == 1 + int(np.argmin(others))
+    summary = json.loads((tmp_path / "relu" / "summary.json").read_text())
+    assert list(summary) == [f"conv{i}" for i in range(1, 9)]
+    assert 0 < summary["conv1"]["cosine_with_start"] < 1
+    assert set(summary["conv1"]["quantiles"]) == {"0.05", "0.25", "0.5", "0.75", "0.95"}
+
+
+def test_correlation(folder, tmp_path, capsys):
+    assert correlation.main(["--run", str(folder / "crelu"), "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "0.372 / 0.165" in out  # the paper's conv1
+    assert "not comparable" in out
+    arrays = load(folder / "crelu" / "checkpoint.npz")[0]
+    w = arrays["model/conv2.weight"]  # (3, 3, 6, 3)
+    u, v = w[:, :, 0].ravel(), w[:, :, 3].ravel()
+    cosine = next(r for r in read(tmp_path / "cosines.csv") if r["layer"] == "conv1")
+    assert float(cosine["pair"]) == pytest.approx(u @ v / np.linalg.norm(u) / np.linalg.norm(v), abs=1e-6)
+    assert len(read(tmp_path / "correlation.csv")) == 7
+    assert (tmp_path / "correlation.png").stat().st_size > 5000
+
+
+def test_invariance(folder, tmp_path, capsys):
+    runs = ["--run", str(folder / "relu"), "--run", str(folder / "crelu")]
+    options = ["--subset", "50", "--control", "2", "--device", "cpu", "--out", str(tmp_path)]
+    assert invariance.main([*runs, *options]) == 0
+    out = capsys.readouterr().out
+    first, second = re.findall(r"^conv1 +[\d.]+(.) +[\d.]+(.)", out, re.M)
+    assert first == ("*", " ")  # the paper's side of a ReLU network
+    assert second == (" ", "*")
+    rows = read(tmp_path / "invariance.csv")
+    assert len(rows) == 2 * 3 * 7 * 2
+    assert {row["weights"] for row in rows} == {"trained", "untrained, seed 0", "untrained, seed 1"}
+    scores = [float(row["score"]) for row in rows if row["score"] != "nan"]
+    assert all(0 <= score <= 130 for score in scores)  # 100, and a little more where ties keep G below the rate
+    assert set(rows[0]) > {"flip", "rotation", "up", "rare_filters", "score_with_rare"}
+    rates = [float(row["global_rate"]) for row in read(tmp_path / "filters.csv")]
+    assert max(rates) <= 0.01
+    assert (tmp_path / "invariance.png").stat().st_size > 5000
+    of_seeds = [float(row["score"]) for row in rows if row["run"] == "relu" and row["weights"] != "trained"][::14]
+    assert f"{np.mean(of_seeds):.1f} ± {np.std(of_seeds, ddof=1):.1f}" in out
+
+
+def test_invariance_without_control(folder, tmp_path, capsys):
+    run = ["--run", str(folder / "crelu"), "--subset", "10", "--device", "cpu", "--out", str(tmp_path)]
+    assert invariance.main([*run, "--control", "0"]) == 0
+    assert "untrained" not in capsys.readouterr().out
+    assert {row["weights"] for row in read(tmp_path / "invariance.csv")} == {"trained"}
+
+
+def test_untrained_weights_are_those_before_training(folder):
+    (run,) = open_runs([folder / "crelu"])
+    trained, untrained, other = (run.model(CPU, untrained=seed)["conv1"].weight.data for seed in (None, 0, 1))
+    assert run.settings.seed == 0
+    np.testing.assert_array_equal(untrained, run.settings.build_model()["conv1"].weight.data)
+    assert not np.array_equal(trained, untrained)
+    assert not np.array_equal(other, untrained)
+
+
+def test_reconstruction(folder, tmp_path, capsys):
+    common = ["--run", str(folder / "crelu"), "--subset", "10", "--count", "1", "--device", "cpu"]
+    assert reconstruction.main([*common, "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "conv4, global" in out
+    rows = read(tmp_path / "crelu-images.csv")
+    assert len(rows) == 4 * 2
+    (run,) = open_runs([folder / "crelu"])
+    small = textures(200, 120)
+    i = int(rows[0]["image"].removeprefix("test image "))
+    x = run.normaliser(small)(small.test_images[i : i + 1])
+    expected = ratio(x, reconstruct(x, crelu_steps(run.model(CPU))[:1], method="region"))[0]
+    assert rows[0]["layer"] == "conv1"
+    assert float(rows[0]["ratio"]) == pytest.approx(expected, rel=1e-4)
+    ratios = read(tmp_path / "ratios.csv")
+    assert [row["layer"] for row in ratios] == ["conv2", "conv5"]
+    assert all(0 < float(row[key]) < 1 for row in ratios for key in ("learned", "random", "simulated"))
+    assert (tmp_path / "crelu-images.png").stat().st_size > 1000
+
+
+def test_own_pictures(folder, tmp_path):
+    from PIL import Image
+
+    picture = np.random.default_rng(0).integers(0, 256, (50, 30, 3), np.uint8)
+    Image.fromarray(picture).save(tmp_path / "own.png")
+    common = ["--run", str(folder / "crelu"), "--subset", "2", "--device", "cpu", "--out", str(tmp_path)]
+    assert (
+        reconstruction.main([*common, "--image", str(tmp_path / "own.png"), "--size", "16", "--layers", "conv1"]) == 0
+    )
+    assert [row["image"] for row in read(tmp_path / "crelu-images.csv")] == ["own.png"] * 2
+
+
+def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
+    """VGG with CReLU at 1 and 3: only conv1 can be inverted, two layers have pairs, each layer has its side."""
+    vgg = ["--model", "vgg", "--act", "crelu", "--at", "1,3", "--scale", "0.04"]
+    assert cifar.main([*TINY, *vgg, "--out", str(tmp_path / "vgg")]) == 0
+    common = ["--run", str(tmp_path / "vgg"), "--device", "cpu", "--out", str(tmp_path / "out")]
+    assert correlation.main(common) == 0
+    assert [row["layer"] for row in read(tmp_path / "out" / "correlation.csv")] == ["conv1", "conv3"]
+    capsys.readouterr()
+    assert reconstruction.main([*common, "--count", "1"]) == 0
+    assert "no ratios" in capsys.readouterr().out
+    assert {row["layer"] for row in read(tmp_path / "out" / "vgg-images.csv")} == {"conv1"}
+    assert invariance.main([*common, "--subset", "5", "--control", "0"]) == 0
+    stars = re.findall(r"^conv\d+ +[\d.na]+(.) +[\d.na]+(.)", capsys.readouterr().out, re.M)
+    assert stars == [(" ", "*"), ("*", " "), (" ", "*"), *[("*", " ")] * 10]
+
+
+def test_regularisation(folder, tmp_path, capsys):
+    runs = ["--run", str(folder / "relu"), "--run", str(folder / "folds")]
+    assert regularisation.main([*runs, "--out", str(tmp_path)]) == 0
+    rows = read(tmp_path / "gaps.csv")
+    assert [row["run"] for row in rows] == ["relu", "folds-fold1", "folds-fold2"]
+    for row, place in zip(rows, ("relu", "folds/fold1", "folds/fold2"), strict=True):
+        result = json.loads((folder / place / "result.json").read_text())
+        assert float(row["gap"]) == pytest.approx(result["test_error"] - result["train_error"])
+    out = capsys.readouterr().out
+    gaps = [float(row["gap"]) for row in rows[1:]]
+    error = np.std(gaps, ddof=1) / math.sqrt(2)
+    assert f"{np.mean(gaps):+.2f} ± {error:.2f}" in out
+
+
+def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
+    """Their mean is what the network sees as zero: a wrong one would shift every result."""
+    for run in open_runs([folder / "relu", folder / "folds"]):
+        chosen = run.training_images(data)
+        assert run.normaliser(data) == Normaliser.of(data.train_images[chosen])
+    assert [len(run.training_images(data)) for run in open_runs([folder / "folds"])] == [20, 21]
+    (run,) = open_runs([folder / "relu"])
+    run.config["train"]["sha256"] = "0"
+    with pytest.raises(UsageError, match="not those of its settings"):
+        run.training_images(data)
+
+
+# --- weights from elsewhere ---
+
+
+def test_layouts_are_found_or_asked_for(tmp_path):
+    w = np.random.default_rng(0).normal(size=(5, 5, 3, 8))
+    np.savez(tmp_path / "hwio.npz", conv1_w=w, conv1_b=np.zeros(8))
+    np.savez(tmp_path / "oihw.npz", **{"conv1.weight": w.transpose(3, 2, 0, 1)})
+    for name, key in (("hwio", "conv1"), ("oihw", "conv1")):
+        found = read_filters(tmp_path / f"{name}.npz")
+        assert list(found) == [key]
+        np.testing.assert_array_equal(found[key], w)
+    np.savez(tmp_path / "both.npz", conv=np.ones((8, 8, 3, 3)))
+    with pytest.raises(UsageError, match="fit both layouts; say --layout"):
+        read_filters(tmp_path / "both.npz")
+    assert read_filters(tmp_path / "both.npz", "oihw")["conv"].shape == (3, 3, 8, 8)
+    np.savez(tmp_path / "none.npz", conv=np.ones((8, 3, 1, 7)))
+    with pytest.raises(UsageError, match="fit neither layout"):
+        read_filters(tmp_path / "none.npz")
+
+
+def test_a_checkpoint_of_ours_is_a_file_of_weights(folder):
+    found = read_filters(folder / "relu" / "checkpoint.npz", "hwio")
+    assert found["conv1"].shape == (3, 3, 3, 6)
+
+
+def test_pytorch_files(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.save({"features.0.weight": torch.ones(4, 3, 5, 5)}, tmp_path / "net.pth")
+    assert read_filters(tmp_path / "net.pth")["features.0"].shape == (5, 5, 3, 4)
+
+
+def test_groups(tmp_path, capsys):
+    half = np.abs(np.random.default_rng(0).normal(size=(3, 3, 2, 4)))
+    np.savez(tmp_path / "net.npz", conv1_w=np.concatenate([half, -half], axis=3))
+    common = ["--weights", str(tmp_path / "net.npz"), "--layout", "hwio", "--draws", "2", "--out", str(tmp_path)]
+    assert pairing.main(common) == 0
+    assert " -1.000 " in capsys.readouterr().out
+    assert pairing.main([*common, "--groups", "conv1=2"]) == 0
+    assert " -1.000 " not in capsys.readouterr().out
+    with pytest.raises(UsageError, match="--groups names conv9; the layers are conv1"):
+        pairing.main([*common, "--groups", "conv9=2"])
+    with pytest.raises(UsageError, match="8 filters in 3 groups"):
+        pairing.main([*common, "--groups", "conv1=3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("cut.npz", b"PK\x03\x04 and then nothing", "damaged or not what its name says"),
+        ("net.onnx", b"", "weights are read from"),
+        ("net.safetensors", b"\x08", "safetensors"),
+        ("cut.pth", b"\x80\x02", "damaged|needs PyTorch"),
+    ],
+)
+def test_files_that_are_no_weights(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        read_filters(tmp_path / name)
+
+
+def test_arrays_that_are_no_filters(tmp_path):
+    with pytest.raises(UsageError, match="there is no file"):
+        read_filters(tmp_path / "missing.npz")
+    np.savez(tmp_path / "flat.npz", w=np.ones((3, 3)))
+    with pytest.raises(UsageError, match="no array of four axes among w"):
+        read_filters(tmp_path / "flat.npz")
+    np.savez(tmp_path / "nan.npz", conv_w=np.full((3, 3, 1, 4), np.nan))
+    with pytest.raises(UsageError, match="NaN or inf in conv"):
+        read_filters(tmp_path / "nan.npz")
+
+
+# --- what they refuse ---
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    shutil.copytree(folder / "crelu", tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_folders_that_are_no_finished_runs(name, copy):
+    command = COMMANDS[name].main
+    with pytest.raises(UsageError, match="there is no folder"):
+        command(["--run", str(copy / "nowhere")])
+    with pytest.raises(UsageError, match="it holds the runs run: name one"):
+        command(["--run", str(copy.parent)])
+    (copy / "result.json").unlink()
+    with pytest.raises(UsageError, match="is not finished"):
+        command(["--run", str(copy)])
+
+
+def test_damaged_runs(copy):
+    path = copy / "checkpoint.npz"
+    (copy / "checkpoint.previous.npz").unlink(missing_ok=True)
+    arrays, metadata = load(path)
+    broken = arrays | {"model/conv3.weight": np.full_like(arrays["model/conv3.weight"], np.nan)}
+    save(path, broken, metadata)
+    with pytest.raises(UsageError, match="NaN or inf in conv3.weight"):
+        correlation.main(["--run", str(copy)])
+    save(path, {name: a for name, a in arrays.items() if "conv4" not in name}, metadata)
+    with pytest.raises(UsageError, match=r"cannot be used: .*missing: conv4.weight"):
+        pairing.main(["--run", str(copy)])
+    (copy / "checkpoint.previous.npz").unlink()
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(UsageError, match="cannot be used: the checkpoint .* is damaged"):
+        pairing.main(["--run", str(copy)])
+    config = json.loads((copy / "config.json").read_text())
+    del config["settings"]["act"]
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="of another version: .*act"):
+        regularisation.main(["--run", str(copy)])
+
+
+def test_a_result_without_errors(copy):
+    (copy / "result.json").write_text("{}")
+    with pytest.raises(UsageError, match="of another version: no train_error, test_error"):
+        regularisation.main(["--run", str(copy)])
+    (copy / "result.json").write_text("{")
+    with pytest.raises(UsageError, match="is damaged"):
+        regularisation.main(["--run", str(copy)])
+
+
+def test_with_held_out_images_the_best_weights_count(folder):
+    run = open_runs([folder / "folds"])[0]
+    best = load(run.folder / "best.npz")[0]
+    np.testing.assert_array_equal(run.model(CPU)["conv1"].weight.data, best["conv1.weight"])
+
+
+def test_networks_without_crelu(folder, tmp_path):
+    for command in (correlation, reconstruction):
+        with pytest.raises(UsageError, match="without CReLU"):
+            command.main(["--run", str(folder / "relu"), "--out", str(tmp_path), "--device", "cpu"])
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        (pairing, [], "nothing to look at"),
+        (pairing, ["--weights", "x.npz", "--draws", "0"], "--draws must be positive"),
+        (invariance, ["--run", "x", "--rate", "1"], "--rate must be between"),
+        (invariance, ["--run", "x", "--control", "-1"], "--control not negative"),
+        (reconstruction, ["--run", "x", "--count", "0"], "must be positive"),
+    ],
+)
+def test_options_that_make_no_sense(command, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        command.main(arguments)
+
+
+def test_more_that_makes_no_sense(folder, tmp_path):
+    run = ["--run", str(folder / "crelu"), "--device", "cpu", "--out", str(tmp_path)]
+    with pytest.raises(UsageError, match=r"--subset must be in 1 .. 120, got 121"):
+        invariance.main([*run, "--subset", "121"])
+    with pytest.raises(UsageError, match="no crop of 224x224"):
+        invariance.main([*run, "--stimuli", "imagenet", "--subset", "10"])
+    with pytest.raises(UsageError, match="no CReLU features at conv9; there are conv1"):
+        reconstruction.main([*run, "--layers", "conv9"])
+    (tmp_path / "text.png").write_text("no picture")
+    with pytest.raises(UsageError, match="cannot be read as a picture"):
+        reconstruction.main([*run, "--image", str(tmp_path / "text.png")])
+    with pytest.raises(UsageError, match="two runs are called crelu"):
+        pairing.main([*run, *run])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_error_is_one_line_and_code_2(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, "--run", "nowhere"])
+    with pytest.raises(SystemExit) as caught:
+        run_main(COMMANDS[name].main, f"experiments.{name}")
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("error: there is no folder nowhere")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_dry_run_opens_nothing(name, capsys):
+    assert COMMANDS[name].main(["--run", "nowhere", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "would read   nowhere" in out
+    assert f"in runs/{name}" in out
+
+
+def test_samples_are_the_same_every_time():
+    np.testing.assert_array_equal(sample(5, 5, seed=0), np.arange(5))
+    first = sample(5, 100, seed=0)
+    np.testing.assert_array_equal(first, sample(5, 100, seed=0))
+    assert len(set(first)) == 5
+
+
+def test_progress_on_a_terminal_and_elsewhere(monkeypatch, capsys):
+    with Progress(2, "work") as progress:
+        progress(2)
+    assert capsys.readouterr().err == "work: 2/2 images\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress(2, "work") as progress:
+        progress(1)
+    assert "work" in capsys.readouterr().err
