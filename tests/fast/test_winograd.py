@@ -71,3 +71,13 @@ def test_gradients_that_are_not_needed_are_not_computed():
                 np.testing.assert_array_equal(part[i], full[i])
             else:
                 assert part[i] is None
+
+
+def test_one_precision_after_the_other():
+    """Scratch memory of one dtype, its zeros around the image included, is not taken for that of another."""
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(1, 8, 8, 24)), rng.normal(size=(3, 3, 24, 24))
+    expected, _ = conv2d(x, w, pad=1)
+    single, _ = conv2d(x.astype(np.float32), w.astype(np.float32), pad=1)
+    np.testing.assert_allclose(single, expected, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_array_equal(conv2d(x, w, pad=1)[0], expected)

@@ -257,7 +257,7 @@ def framed(name: str, x: np.ndarray, top: int, left: int, size: Pair2) -> np.nda
     In scratch memory for this geometry alone, of which the frame stays as it is: it is cleared once.
     """
     n, h, w, c = x.shape
-    (height, width), key = size, f"{name} {x.shape} {top} {left} {size}"
+    (height, width), key = size, f"{name} {x.dtype} {x.shape} {top} {left} {size}"
     image = scratch(key, (n, height, width, c), x.dtype, zero=True)
     bottom, right = min(height, top + h), min(width, left + w)
     image[:, top:bottom, left:right] = x[:, : bottom - top, : right - left]
