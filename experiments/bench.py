@@ -5,8 +5,9 @@
     python -m experiments.bench --only ops --rounds 3 --json ops.json
 
 Times are medians of interleaved rounds: in each round every contender runs once, next to the others, so that a busy
-moment of the machine hits all of them.  "x PyTorch" is the best of PyTorch's variants (eager or compiled, contiguous or
-channels last) divided by ours, above 1 if we are faster; in brackets the quartiles over rounds.
+moment of the machine hits all of them.  "x PyTorch" is the best of PyTorch's variants (networks: eager or compiled,
+layers: eager; contiguous or channels last) divided by ours, above 1 if we are faster; in brackets the quartiles over
+rounds.
 
 PyTorch computes 3x3 convolutions directly; we use Winograd's algorithm, which rounds more.  So the largest error
 against float64, divided by the largest value, stands beside each ratio: first ours, then PyTorch's.
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments import contenders
+from experiments import bench_layers, contenders
 from experiments.common import UsageError, environment, run_main, table, write_json
 from experiments.memory import peak_memory
 from experiments.timing import Ratio, geometric_mean, interleaved, matmul_peak, ratio
@@ -104,10 +105,10 @@ def ops(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         [34, 8, 8, 18, 8, 21],
     )
     ratios = []
-    for case in contenders.op_cases(args.batch):
+    for case in bench_layers.op_cases(args.batch):
         if args.ops not in case.name:
             continue
-        times = interleaved(case.calls(compiled=not args.no_compile), args.rounds)
+        times = interleaved(case.calls(), args.rounds)
         compared, errors = ratio(times, "ours"), case.errors()
         share = case.flops / times["ours"].median / args.peak if case.flops else None
         yield {"op": case.name, "times": _plain(times), "ratio": _ratio(compared), "errors": errors}

@@ -6,14 +6,15 @@ import time
 import numpy as np
 import pytest
 
-from experiments import bench, contenders, timing
+from experiments import bench, bench_layers, contenders, timing
 from experiments.common import UsageError
 from minicnn import parallel
 
 
 @pytest.fixture
 def without_torch(monkeypatch):
-    monkeypatch.setattr(contenders, "sides", lambda: ["ours"])
+    for module in (contenders, bench_layers):
+        monkeypatch.setattr(module, "sides", lambda: ["ours"])
 
 
 def test_ratio_is_the_best_rival_over_ours():
@@ -40,11 +41,11 @@ def test_rounds_are_interleaved(monkeypatch):
 
 
 def test_errors_are_against_float64(without_torch):
-    case = next(c for c in contenders.op_cases(1) if c.name == "conv 3x3 96-96 at 32x32")
+    case = next(c for c in bench_layers.op_cases(1) if c.name == "conv 3x3 96-96 at 32x32")
     ours, theirs = case.errors()
     assert 0 < ours < 3e-5
     assert theirs is None
-    assert contenders._largest_error([np.array([1.0, 2.5])], [np.array([1.0, 2.0])]) == 0.25
+    assert contenders.largest_error([np.array([1.0, 2.5])], [np.array([1.0, 2.0])]) == 0.25
 
 
 def test_a_training_step_changes_the_weights_and_inference_does_not(without_torch, monkeypatch):
@@ -61,7 +62,7 @@ def test_a_training_step_changes_the_weights_and_inference_does_not(without_torc
 def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, capsys):
     small = {"small": lambda: contenders.models.convpool("crelu", "half", scale=0.1)}
     monkeypatch.setattr(contenders, "MODELS", small)
-    monkeypatch.setattr(contenders, "CONVOLUTIONS", ((3, 4, 3, 4),))
+    monkeypatch.setattr(bench_layers, "CONVOLUTIONS", ((3, 4, 3, 4),))
     monkeypatch.setattr(timing, "PAUSE", 0)
     monkeypatch.setattr(bench, "peak_memory", lambda *_: {"peak": 2.0, "imported": 1.0})
     monkeypatch.setattr(bench, "matmul_peak", lambda: 1e9)

@@ -1,0 +1,153 @@
+"""Single layers that experiments.bench compares, in minicnn and in PyTorch, on the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from experiments.contenders import Call, largest_error, nchw, sides
+from minicnn import ops
+from minicnn.autodiff import Op
+from minicnn.backend import CPU
+
+
+@dataclass(frozen=True)
+class OpCase:
+    """An op on arrays, the first of them images; `theirs` gets NCHW images and OIHW filters."""
+
+    name: str
+    op: Op
+    theirs: Callable[..., Any]
+    arrays: tuple[np.ndarray, ...]
+    options: dict[str, Any]
+    multiply_adds: int = 0  # forward
+
+    @property
+    def flops(self) -> int:
+        """Of a direct algorithm: forward, and twice that for the two gradients."""
+        return 6 * self.multiply_adds
+
+    def gradient(self) -> np.ndarray:
+        y = self.op.pair(*self.arrays, **self.options)[0]
+        return np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
+
+    def calls(self) -> dict[str, Call]:
+        g = self.gradient()
+
+        def ours() -> object:
+            with CPU.active():
+                return self.op.pair(*self.arrays, **self.options)[1](g)
+
+        calls: dict[str, Call] = {"ours": ours}
+        if "torch" in sides():
+            for channels_last in (False, True):
+                kind = "channels last" if channels_last else "contiguous"
+                calls[f"eager, {kind}"] = lambda c=channels_last: self._theirs(g, c)  # type: ignore[misc]
+        return calls
+
+    def _theirs(self, g: np.ndarray, channels_last: bool) -> list[Any]:
+        import torch
+
+        inputs, gradient = self._inputs(channels_last)
+        y = self.theirs(*inputs)
+        return list(torch.autograd.grad(y, inputs, gradient))
+
+    @cache  # noqa: B019  (a case lives as long as its measurement)
+    def _inputs(self, channels_last: bool) -> tuple[list[Any], Any]:
+        import torch
+
+        x, *parameters = self.arrays
+        g = self.gradient()
+        inputs = [nchw(x, channels_last)]
+        for p in parameters:
+            inputs.append(nchw(p.transpose(3, 0, 1, 2), channels_last) if p.ndim == 4 else torch.from_numpy(p.copy()))
+        return [i.requires_grad_() for i in inputs], nchw(g, channels_last)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def errors(self) -> tuple[float, float | None]:
+        """Ours and PyTorch's: y and all gradients against the textbook in float64."""
+        g = self.gradient()
+        exact = self._values(self.op.textbook, np.float64, g)
+        ours = largest_error(self._values(self.op.pair, np.float32, g), exact)
+        if "torch" not in sides():
+            return ours, None
+        inputs, _ = self._inputs(False)
+        y = self.theirs(*inputs).detach().numpy().transpose(0, 2, 3, 1)
+        gx, *others = (a.numpy() for a in self._theirs(g, False))
+        theirs = [y, gx.transpose(0, 2, 3, 1), *(a.transpose(2, 3, 1, 0) if a.ndim == 4 else a for a in others)]
+        return ours, largest_error(theirs, exact)
+
+    def _values(self, version: Callable[..., Any], dtype: type, g: np.ndarray) -> list[np.ndarray]:
+        y, vjp = version(*(a.astype(dtype) for a in self.arrays), **self.options)
+        return [y, *vjp(g.astype(dtype))]
+
+
+def op_cases(batch: int) -> Iterator[OpCase]:
+    """The layers of the CIFAR networks."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    def conv2d(pad: int) -> Callable[..., Any]:
+        def call(x: Any, w: Any, b: Any) -> Any:
+            import torch
+
+            return torch.nn.functional.conv2d(x, w, b, padding=pad)
+
+        return call
+
+    for k, size, c, f in CONVOLUTIONS:
+        pad, shape = k // 2, (k, k, c, f)
+        arrays = (normal(batch, size, size, c), normal(*shape) / np.float32(np.sqrt(k * k * c)), normal(f))
+        work = batch * size * size * k * k * c * f
+        yield OpCase(f"conv {k}x{k} {c}-{f} at {size}x{size}", ops.conv2d, conv2d(pad), arrays, {"pad": pad}, work)
+
+    def theirs(name: str) -> Callable[..., Any]:
+        def call(x: Any, *parameters: Any) -> Any:
+            import torch
+            from torch.nn import functional
+
+            return {
+                "relu": lambda: torch.relu(x),
+                "crelu": lambda: torch.cat((torch.relu(x), torch.relu(-x)), 1),
+                "max pool 3x3/2": lambda: functional.max_pool2d(x, 3, 2, ceil_mode=True),
+                "max pool 2x2": lambda: functional.max_pool2d(x, 2, 2),
+                "batch norm": lambda: functional.batch_norm(x, None, None, parameters[0], parameters[1], True),
+            }[name]()
+
+        return call
+
+    layers: list[tuple[str, Op, dict[str, Any]]] = [
+        ("relu", ops.relu, {}),
+        ("crelu", ops.crelu, {}),
+        ("max pool 3x3/2", ops.max_pool2d, {"k": 3, "stride": 2, "ceil": True}),
+        ("max pool 2x2", ops.max_pool2d, {"k": 2}),
+        ("batch norm", ops.batch_norm, {}),
+    ]
+    for name, op, options in layers:
+        parameters = (1 + normal(96) / 4, normal(96)) if op is ops.batch_norm else ()
+        yield OpCase(f"{name} 96 at 32x32", op, theirs(name), (normal(batch, 32, 32, 96), *parameters), options)
+
+
+CONVOLUTIONS = (  # kernel, size, channels, filters
+    (3, 32, 3, 96),
+    (3, 32, 96, 96),
+    (3, 16, 96, 192),
+    (3, 16, 192, 192),
+    (3, 8, 192, 192),
+    (1, 10, 192, 192),
+    (3, 32, 96, 48),
+    (3, 32, 24, 24),
+    (3, 16, 48, 48),
+    (3, 32, 64, 64),
+    (3, 8, 256, 256),
+    (3, 4, 512, 512),
+    (3, 2, 512, 512),
+)
