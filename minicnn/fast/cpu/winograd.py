@@ -27,7 +27,9 @@ gradient cut into 4x4 tiles:
     gV = gM U'            (36, tiles, C)
     gd = B gV B'          (6, 6, tiles, C)              then add the overlapping tiles: the transpose of the gather
 
-V is 2.25 times as large as x; it is computed again for the derivative rather than kept.
+V is 2.25 times as large as x; it is computed again for the derivative rather than kept.  The gradient of the image is
+also a 3x3 convolution, of g with the filters turned around, and that takes fewer passes over memory than the last two
+lines: it is what is done here, while winograd_wide.py, which has gM at hand, does as they say.
 
 The bias.  The column of A' that belongs to the point 1 is (1, 1, 1, 1): what is added to M at the place (1, 1) of a
 tile comes out at all 16 pixels.  And the sum of a tile's gradients is gM at that place.
@@ -44,6 +46,7 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
+from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pair
 from minicnn.parallel import cut, over_slices, scratch, sum_over_slices
@@ -99,12 +102,25 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     """ops.conv2d for 3x3 filters and stride 1."""
     check_filters(x, w, b)
     windows = Windows.over("conv2d", x, (3, 3), 1, pad)
-    tiling = Tiling(x, w.shape[3], windows)
+
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        gx = convolve(*gradient_as_convolution(g, w, windows)) if needs[0] else None
+        if needs[1]:
+            gw, gb = weight_gradient(x, g, windows)
+            return gx, gw, None if b is None else gb
+        return gx, None, None if b is None else bias_gradient(g)
+
+    return convolve(x, w, windows, b), vjp
+
+
+def convolve(x: np.ndarray, w: np.ndarray, windows: Windows, b: np.ndarray | None = None) -> np.ndarray:
+    """Y, by the steps above."""
     n, c, f = x.shape[0], w.shape[2], w.shape[3]
+    tiling = Tiling(x, f, windows)
     u = (FILTER.astype(x.dtype) @ w.reshape(9, c * f)).reshape(36, c, f)
     y = empty((n, *windows.out, f), x.dtype)
 
-    def forward(piece: slice) -> None:
+    def work(piece: slice) -> None:
         tiles = tiling.count(piece)
         v = tiling.input_transform(x[piece], scratch("v", (36, tiles, c), x.dtype))
         m = np.matmul(v, u, out=scratch("m", (36, tiles, f), x.dtype))
@@ -112,37 +128,42 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
             m[BIAS] += b
         tiling.output_transform(m, y[piece])
 
-    over_slices(forward, cut(0, n, tiling.piece), x)
+    over_slices(work, cut(0, n, tiling.piece), x)
+    return y
 
-    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx = empty(x.shape, x.dtype) if needs[0] else None
-        sums = np.zeros(u.size + f, x.dtype)  # gU, then the gradient of the bias
-        u_t = np.ascontiguousarray(u.transpose(0, 2, 1))  # (36, F, C)
 
-        def backward(group: slice, part: np.ndarray) -> None:
-            tiles = tiling.count(group)
-            gm, v = scratch("m", (36, tiles, f), x.dtype), scratch("v", (36, tiles, c), x.dtype)
-            done = 0
-            for piece in cut(group.start, group.stop, tiling.piece):
-                here = slice(done, done := done + tiling.count(piece))
-                tiling.output_transform_adjoint(g[piece], gm[:, here])
-                if needs[1]:
-                    tiling.input_transform(x[piece], v[:, here])
-                if gx is not None:
-                    gv = scratch("gv", (36, tiling.count(piece), c), x.dtype)
-                    tiling.input_transform_adjoint(np.matmul(gm[:, here], u_t, out=gv), gx[piece])
-            gu, gb = part[: u.size].reshape(u.shape), part[u.size :]
-            if needs[1]:
-                np.matmul(v.transpose(0, 2, 1), gm, out=gu)
-            else:
-                gu[...] = 0
-            gm[BIAS].sum(axis=0, out=gb)
+def gradient_as_convolution(g: np.ndarray, w: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray, Windows]:
+    """g, filters and windows whose convolution is gx: the filters turned around, with pad 2 - pad.
 
-        sum_over_slices(backward, cut(0, n, tiling.group), into=sums)
-        gw = (FILTER.T.astype(x.dtype) @ sums[: u.size].reshape(36, c * f)).reshape(w.shape) if needs[1] else None
-        return gx, gw, None if b is None else sums[u.size :].copy()
+    What a pad of more than 2 adds to the output does not depend on x: it is cut off.
+    """
+    (top, bottom), (left, right) = ((max(0, a - 2), max(0, b - 2)) for a, b in windows.pad)
+    g = g[:, top : g.shape[1] - bottom, left : g.shape[2] - right]
+    turned = np.ascontiguousarray(w[::-1, ::-1].transpose(0, 1, 3, 2))  # (3, 3, F, C)
+    pad = tuple((max(0, 2 - a), max(0, 2 - b)) for a, b in windows.pad)
+    return g, turned, Windows.over("conv2d", g, (3, 3), 1, pad)
 
-    return y, vjp
+
+def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
+    """gw and the gradient of the bias: the transposed steps."""
+    c, f = x.shape[3], g.shape[3]
+    tiling, size = Tiling(x, f, windows), 36 * c * f
+    sums = np.zeros(size + f, x.dtype)  # gU, then the gradient of the bias
+
+    def work(group: slice, part: np.ndarray) -> None:
+        tiles = tiling.count(group)
+        gm, v = scratch("m", (36, tiles, f), x.dtype), scratch("v", (36, tiles, c), x.dtype)
+        done = 0
+        for piece in cut(group.start, group.stop, tiling.piece):
+            here = slice(done, done := done + tiling.count(piece))
+            tiling.output_transform_adjoint(g[piece], gm[:, here])
+            tiling.input_transform(x[piece], v[:, here])
+        np.matmul(v.transpose(0, 2, 1), gm, out=part[:size].reshape(36, c, f))
+        gm[BIAS].sum(axis=0, out=part[size:])
+
+    sum_over_slices(work, cut(0, len(x), tiling.group), into=sums)
+    gw = FILTER.T.astype(x.dtype) @ sums[:size].reshape(36, c * f)
+    return gw.reshape(3, 3, c, f), sums[size:].copy()
 
 
 class Tiling:
