@@ -10,13 +10,13 @@ from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, wi
 from tests import cases, draw
 
 
-def draw_3x3(d):
-    """A 3x3 convolution with stride 1 and any pad."""
-    n, c, f = d(st.integers(1, 3)), d(draw.SMALL), d(draw.SMALL)
-    h, w = d(st.integers(3, 11)), d(st.integers(3, 11))
+def draw_winograd(d):
+    """A 3x3 or 5x5 convolution with stride 1 and any pad."""
+    n, c, f, k = d(st.integers(1, 3)), d(draw.SMALL), d(draw.SMALL), d(st.sampled_from([3, 5]))
+    h, w = d(st.integers(k, 11)), d(st.integers(k, 11))
     generator = draw.rng(d)
-    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, 3, 3, c, f))
-    return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": draw.padding(d, 3)}
+    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, k, k, c, f))
+    return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": draw.padding(d, k)}
 
 
 def draw_tiny(d):
@@ -38,8 +38,8 @@ VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
     "im2col 1x1": (ops.conv2d, im2col.conv2d, draw.pointwise_conv),
     "linear": (ops.linear, im2col.linear, draw.linear),
-    "winograd": (ops.conv2d, winograd.conv2d, draw_3x3),
-    "winograd, wide": (ops.conv2d, winograd_wide.conv2d, draw_3x3),
+    "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
+    "winograd, wide": (ops.conv2d, winograd_wide.conv2d, draw_winograd),
     "taps": (ops.conv2d, taps.conv2d, draw_tiny),
     "relu": (ops.relu, elementwise.relu, on_last_axis),
     "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
@@ -122,4 +122,5 @@ def test_the_rule_that_chooses():
     assert chosen(narrow, 3, pad=1) is im2col.conv2d
     assert chosen(wide, 1) is im2col.conv2d
     assert chosen(wide, 1, pad=1) is im2col.conv2d
-    assert chosen(wide, 5) is im2col.conv2d
+    assert chosen(wide, 5) is winograd.conv2d
+    assert chosen(wide, 7) is im2col.conv2d

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minicnn import ops
-from minicnn.fast.cpu.winograd import A_T, B_T, G, conv2d
+from minicnn.fast.cpu.winograd import ALGORITHMS, B_T, conv2d
 from minicnn.gradcheck import check_adjoint
 from minicnn.models import convpool, vgg
 from minicnn.nn import Conv2d, describe
@@ -28,13 +28,15 @@ def convolutions(model):
         size = row.output[0]
 
 
-SHAPES = sorted({shape for model in NETWORKS for shape in convolutions(model)})
+SHAPES = sorted({shape for model in NETWORKS for shape in convolutions(model)} | {(28, (5, 5, 96, 256), 2)})
 
 
-def test_the_algorithm_in_one_dimension():
+@pytest.mark.parametrize("taps", [3, 5])
+def test_the_algorithm_in_one_dimension(taps):
     rng = np.random.default_rng(0)
-    d, g = rng.normal(size=6), rng.normal(size=3)
-    np.testing.assert_allclose(A_T @ ((G @ g) * (B_T @ d)), np.correlate(d, g, "valid"), rtol=1e-12)
+    d, g, algorithm = rng.normal(size=6), rng.normal(size=taps), ALGORITHMS[taps]
+    y = algorithm.output_matrix @ ((algorithm.filter_matrix @ g) * (B_T @ d))
+    np.testing.assert_allclose(y, np.correlate(d, g, "valid"), rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

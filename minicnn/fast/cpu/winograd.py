@@ -1,4 +1,6 @@
-"""3x3 convolutions with stride 1 by Winograd's algorithm F(4x4, 3x3): a quarter of the multiplications.
+"""Convolutions with stride 1 by Winograd's algorithm: 3x3, F(4x4, 3x3), with a quarter of the multiplications.
+
+And 5x5, F(2x2, 5x5), with 0.36 of them; what is said of the first holds for the second, with other numbers (below).
 
 In one dimension, four outputs of a filter of three taps need six inputs and, done directly, 12 multiplications.
 Winograd (Lavin and Gray 2016) computes them with six:
@@ -34,6 +36,9 @@ lines: it is what is done here, while winograd_wide.py, which has gM at hand, do
 The bias.  The column of A' that belongs to the point 1 is (1, 1, 1, 1): what is added to M at the place (1, 1) of a
 tile comes out at all 16 pixels.  And the sum of a tile's gradients is gM at that place.
 
+The other size.  Six points determine a product of degree 5, whether of 4 outputs and 3 taps or of 2 outputs and 5 taps:
+F(2x2, 5x5) has the same 6x6 tiles and the same B, every 2 pixels; G takes 5 taps to 6 places, A' 6 places to 2 outputs.
+
 Rounding: the matrices have entries up to 8, so errors are some ten times those of a direct sum; in float32 about 1e-5
 of the largest value (tests/fast/test_winograd.py).
 """
@@ -41,6 +46,7 @@ of the largest value (tests/fast/test_winograd.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,18 +67,36 @@ B_T = np.array(
         [0, 4, 0, -5, 0, 1],
     ]
 )
-G = np.array(
-    [[6, 0, 0], [-4, -4, -4], [-4, 4, -4], [1, 2, 4], [1, -2, 4], [0, 0, 24]],
-) / 24  # fmt: skip
-A_T = np.array(
-    [
-        [1, 1, 1, 1, 1, 0],
-        [0, 1, -1, 2, -2, 0],
-        [0, 1, 1, 4, 4, 0],
-        [0, 1, -1, 8, -8, 1],
-    ]
-)
-FILTER = np.kron(G, G)  # (36, 9): G g G' of all filters at once
+POINTS = np.array([0, 1, -1, 2, -2])  # and infinity, which sees the last coefficient alone
+SCALE = np.array([6, -4, -4, 1, 1]) / 24  # 1 / the product of a point's distances from the others, up to sign
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """F(m x m, r x r): m x m outputs of r x r taps from a 6x6 tile, m + r = 7."""
+
+    outputs: int  # m
+    taps: int  # r
+
+    @property
+    def output_matrix(self) -> np.ndarray:
+        """A' (m, 6)."""
+        powers = POINTS ** np.arange(self.outputs)[:, None]
+        return np.c_[powers, np.eye(self.outputs)[-1]]
+
+    @property
+    def filter_matrix(self) -> np.ndarray:
+        """G (6, r)."""
+        powers = POINTS[:, None] ** np.arange(self.taps)
+        return np.r_[SCALE[:, None] * powers, np.eye(self.taps)[-1:]]
+
+    @property
+    def filter_transform(self) -> np.ndarray:
+        """G g G' of all filters at once: (36, r r)."""
+        return np.kron(self.filter_matrix, self.filter_matrix)
+
+
+ALGORITHMS = {3: Algorithm(4, 3), 5: Algorithm(2, 5)}  # by the size of the kernel
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
@@ -84,7 +108,8 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
         type(x) is np.ndarray
         and x.ndim == 4
         and w.ndim == 4
-        and w.shape[:2] == (3, 3)
+        and w.shape[0] == w.shape[1]
+        and w.shape[0] in ALGORITHMS
         and as_pair("conv2d", "stride", stride) == (1, 1)
         and min(w.shape[2:]) >= LEAST_CHANNELS
         and x.shape[0] > 0
@@ -99,9 +124,9 @@ BIAS = 7  # the place (1, 1) of a tile
 
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
-    """ops.conv2d for 3x3 filters and stride 1."""
+    """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
     check_filters(x, w, b)
-    windows = Windows.over("conv2d", x, (3, 3), 1, pad)
+    windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
         gx = convolve(*gradient_as_convolution(g, w, windows)) if needs[0] else None
@@ -117,7 +142,7 @@ def convolve(x: np.ndarray, w: np.ndarray, windows: Windows, b: np.ndarray | Non
     """Y, by the steps above."""
     n, c, f = x.shape[0], w.shape[2], w.shape[3]
     tiling = Tiling(x, f, windows)
-    u = (FILTER.astype(x.dtype) @ w.reshape(9, c * f)).reshape(36, c, f)
+    u = (tiling.filters @ w.reshape(-1, c * f)).reshape(36, c, f)
     y = empty((n, *windows.out, f), x.dtype)
 
     def work(piece: slice) -> None:
@@ -133,15 +158,16 @@ def convolve(x: np.ndarray, w: np.ndarray, windows: Windows, b: np.ndarray | Non
 
 
 def gradient_as_convolution(g: np.ndarray, w: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray, Windows]:
-    """g, filters and windows whose convolution is gx: the filters turned around, with pad 2 - pad.
+    """g, filters and windows whose convolution is gx: the filters turned around, with pad r - 1 - pad.
 
-    What a pad of more than 2 adds to the output does not depend on x: it is cut off.
+    What a pad of more than r - 1 adds to the output does not depend on x: it is cut off.
     """
-    (top, bottom), (left, right) = ((max(0, a - 2), max(0, b - 2)) for a, b in windows.pad)
+    most = windows.k[0] - 1
+    (top, bottom), (left, right) = ((max(0, a - most), max(0, b - most)) for a, b in windows.pad)
     g = g[:, top : g.shape[1] - bottom, left : g.shape[2] - right]
-    turned = np.ascontiguousarray(w[::-1, ::-1].transpose(0, 1, 3, 2))  # (3, 3, F, C)
-    pad = tuple((max(0, 2 - a), max(0, 2 - b)) for a, b in windows.pad)
-    return g, turned, Windows.over("conv2d", g, (3, 3), 1, pad)
+    turned = np.ascontiguousarray(w[::-1, ::-1].transpose(0, 1, 3, 2))  # (r, r, F, C)
+    pad = tuple((max(0, most - a), max(0, most - b)) for a, b in windows.pad)
+    return g, turned, Windows.over("conv2d", g, windows.k, 1, pad)
 
 
 def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -162,12 +188,12 @@ def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.
         gm[BIAS].sum(axis=0, out=part[size:])
 
     sum_over_slices(work, cut(0, len(x), tiling.group), into=sums)
-    gw = FILTER.T.astype(x.dtype) @ sums[:size].reshape(36, c * f)
-    return gw.reshape(3, 3, c, f), sums[size:].copy()
+    gw = tiling.filters.T @ sums[:size].reshape(36, c * f)
+    return gw.reshape(*windows.k, c, f), sums[size:].copy()
 
 
 class Tiling:
-    """An image cut into tiles: 6x6 of the input, every 4 pixels; 4x4 of the output.
+    """An image cut into tiles: 6x6 of the input, every m pixels; m x m of the output.
 
     Both sizes are rounded up to whole tiles; what lies beyond the image is zero.  A set of tiles is moved in one copy
     between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image
@@ -179,10 +205,14 @@ class Tiling:
 
     def __init__(self, x: np.ndarray, filters: int, windows: Windows):
         (self.top, _), (self.left, _) = windows.pad
-        self.rows, self.columns = (-(-size // 4) for size in windows.out)
-        self.whole = windows.out == (4 * self.rows, 4 * self.columns)
-        self.channels, self.filters, self.dtype = x.shape[3], filters, x.dtype
-        self.input, self.output = B_T.astype(x.dtype), A_T.astype(x.dtype)
+        algorithm = ALGORITHMS[windows.k[0]]
+        self.step = algorithm.outputs  # m
+        self.rows, self.columns = (-(-size // self.step) for size in windows.out)
+        self.size: Pair2 = (self.step * self.rows, self.step * self.columns)
+        self.whole = windows.out == self.size
+        self.channels, self.features, self.dtype = x.shape[3], filters, x.dtype
+        matrices = (B_T, algorithm.output_matrix, algorithm.filter_transform)
+        self.input, self.output, self.filters = (np.ascontiguousarray(a, x.dtype) for a in matrices)
         tiles, quarter = self.rows * self.columns, -(-len(x) // 4)
         place = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize
         self.piece = max(1, min(max(PIECE_BYTES // place, LEAST_TILES // tiles), quarter))
@@ -195,7 +225,7 @@ class Tiling:
     def input_transform(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
         """V = B' d B: (n, H, W, C) -> (36, tiles, C)."""
         n, c = len(x), self.channels
-        image = framed("image", x, self.top, self.left, (4 * self.rows + 2, 4 * self.columns + 2))
+        image = framed("image", x, self.top, self.left, self._input_size())
         d = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         d[...] = self.places(image, slice(0, 6), slice(0, 6))
         along_both(self.input, d.reshape(6, 6, -1), out=planes(v))
@@ -206,15 +236,19 @@ class Tiling:
         n, h, w, c = gx.shape
         gd = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         along_both(self.input.T, planes(gv), out=gd.reshape(6, 6, -1))
-        image = scratch("image", (n, 4 * self.rows + 2, 4 * self.columns + 2, c), self.dtype)
-        image[:, -2:] = 0
-        image[:, :, -2:] = 0
-        # The first four rows and columns of all tiles cover the image once; the other two overlap the next tile's.
-        low, high = slice(0, 4), slice(4, 6)
-        self.places(image, low, low)[...] = gd[low, low]
-        for rows, columns in ((low, high), (high, low), (high, high)):
-            overlap = self.places(image, rows, columns)
-            overlap += gd[rows, columns]
+        image = scratch("image", (n, *self._input_size(), c), self.dtype)
+        image[:, self.size[0] :] = 0
+        image[:, :, self.size[1] :] = 0
+        # The first m rows and columns of all tiles cover the image once; the others overlap the next tiles'.
+        blocks = [slice(i, i + self.step) for i in range(0, 6, self.step)]
+        blocks[-1] = slice(blocks[-1].start, 6)
+        for rows in blocks:
+            for columns in blocks:
+                if rows.start == columns.start == 0:
+                    self.places(image, rows, columns)[...] = gd[rows, columns]
+                else:
+                    overlap = self.places(image, rows, columns)
+                    overlap += gd[rows, columns]
         inside = image[:, self.top : self.top + h, self.left : self.left + w]
         if inside.shape != gx.shape:  # pixels that no window reaches
             gx[...] = 0
@@ -222,23 +256,29 @@ class Tiling:
 
     def output_transform(self, m: np.ndarray, y: np.ndarray) -> None:
         """Y = A' M A: (36, tiles, F) -> (n, OH, OW, F)."""
-        n, f = len(y), self.filters
-        tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
-        along_both(self.output, planes(m), out=tiles.reshape(4, 4, -1))
-        image = y if self.whole else scratch("output", (n, 4 * self.rows, 4 * self.columns, f), self.dtype)
-        self.places(image, slice(0, 4), slice(0, 4))[...] = tiles
+        n, f = len(y), self.features
+        side = self.step
+        tiles = scratch("tiles", (side, side, n, self.rows, self.columns, f), self.dtype)
+        along_both(self.output, planes(m), out=tiles.reshape(side, side, -1))
+        image = y if self.whole else scratch("output", (n, *self.size, f), self.dtype)
+        self.places(image, slice(0, side), slice(0, side))[...] = tiles
         if not self.whole:
             y[...] = image[:, : y.shape[1], : y.shape[2]]
 
     def output_transform_adjoint(self, g: np.ndarray, gm: np.ndarray) -> None:
         """gM = A gY A': (n, OH, OW, F) -> (36, tiles, F)."""
-        n, f = len(g), self.filters
+        n, f = len(g), self.features
         image = g
         if not self.whole:
-            image = framed("gradient", g, 0, 0, (4 * self.rows, 4 * self.columns))
-        tiles = scratch("tiles", (4, 4, n, self.rows, self.columns, f), self.dtype)
-        tiles[...] = self.places(image, slice(0, 4), slice(0, 4))
-        along_both(self.output.T, tiles.reshape(4, 4, -1), out=planes(gm))
+            image = framed("gradient", g, 0, 0, self.size)
+        side = self.step
+        tiles = scratch("tiles", (side, side, n, self.rows, self.columns, f), self.dtype)
+        tiles[...] = self.places(image, slice(0, side), slice(0, side))
+        along_both(self.output.T, tiles.reshape(side, side, -1), out=planes(gm))
+
+    def _input_size(self) -> Pair2:
+        """Of an image that all tiles fit in."""
+        return self.size[0] + 6 - self.step, self.size[1] + 6 - self.step
 
     def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
         """Some places of every tile of an image: a view (places down, places across, n, rows, columns, C)."""
@@ -253,7 +293,7 @@ class Tiling:
                 self.columns,
                 image.shape[3],
             ),
-            strides=(step_h, step_w, step_n, 4 * step_h, 4 * step_w, step_c),
+            strides=(step_h, step_w, step_n, self.step * step_h, self.step * step_w, step_c),
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu import winograd
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.cpu.winograd import BIAS, FILTER, Tiling
+from minicnn.fast.cpu.winograd import BIAS, Tiling
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch
@@ -30,18 +30,20 @@ COLUMNS = 1 << 16  # of C F, at a time, when the filters' gradient is transforme
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
     """Whether Winograd is good for this convolution, and U is large."""
-    return winograd.fits(x, w, b, stride=stride, pad=pad) and 4 * w.nbytes >= LEAST_FILTERS
+    if not winograd.fits(x, w, b, stride=stride, pad=pad):
+        return False
+    return 36 * w[0, 0].nbytes >= LEAST_FILTERS
 
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
-    """ops.conv2d for 3x3 filters and stride 1."""
+    """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
     check_filters(x, w, b)
-    windows = Windows.over("conv2d", x, (3, 3), 1, pad)
+    windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     n, c, f = x.shape[0], w.shape[2], w.shape[3]
     tiling = Tiling(x, f, windows)
     one_image = 36 * tiling.count(slice(0, 1)) * (c + f) * x.dtype.itemsize
     blocks, places = cut(0, n, BLOCK_BYTES // one_image), cut(0, 36, PLACES)
-    transform, taps = FILTER.astype(x.dtype), w.reshape(9, c * f)
+    transform, taps = tiling.filters, w.reshape(-1, c * f)
 
     def over_images(work: Callable[[slice, slice], object], block: slice) -> None:
         """work(images, their tiles in the block) for all images of a block."""
@@ -119,7 +121,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
     def back(gu: np.ndarray) -> np.ndarray:
         """gw = G' gU G."""
-        gw = empty((9, c * f), x.dtype)
+        gw = empty(taps.shape, x.dtype)
         over_slices(lambda p: _done(np.matmul(transform.T, gu[:, p], out=gw[:, p])), cut(0, c * f, COLUMNS), x)
         return gw.reshape(w.shape)
 
