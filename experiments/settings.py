@@ -64,6 +64,27 @@ class Settings:
         scale = f"-x{self.scale:g}" if self.scale != 1 else ""
         return f"{self.dataset}-{what}-{self.act}{where}{scale}-{self.recipe}{self.epochs}-seed{self.seed}"
 
+    @property
+    def label(self) -> str:
+        """A name for tables and figures."""
+        what = "VGG" if self.model == "vgg" else self.width
+        names = {"relu": "ReLU", "leaky": "leaky ReLU", "avr": "AVR", "crelu": "CReLU"}
+        where = f" at {','.join(map(str, self.at))}" if self.model == "vgg" and self.at else ""
+        scale = f" x{self.scale:g}" if self.scale != 1 else ""
+        return f"{names.get(self.act, self.act)}{where} ({what}{scale})"
+
+    @property
+    def reductions(self) -> list[str]:
+        """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
+        full = settings(model=self.model, act=self.act, recipe="paper")
+        return [
+            *([f"{self.dataset} is not CIFAR"] if self.dataset == "textures" else []),
+            *([f"width x{self.scale:g}"] if self.scale != 1 else []),
+            *([f"{self.subset} images"] if self.subset else []),
+            *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
+            *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
+        ]
+
     def as_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))  # tuples become lists, as they do in a file
 
