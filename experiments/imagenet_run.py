@@ -34,6 +34,7 @@ from minicnn.training import Totals, Trainer, check_alive, crop_probabilities, j
 
 CROPS = {1: (CENTRE,), 10: TEN}
 EVALUATION_BATCH = 64
+BAD = "bad_images.txt"
 
 
 def chosen_pictures(settings: ImagenetSettings, pictures: Pictures) -> Pictures:
@@ -59,7 +60,7 @@ def evaluate_pictures(
     found: dict[int, list[np.ndarray]] = {count: [] for count in CROPS if count <= crops}
     right: list[np.ndarray] = []
     with (
-        Progress(len(pictures), f"validation, {crops} crops") as progress,
+        Progress(len(pictures), "validation, one crop" + (" and ten" if crops == 10 else "")) as progress,
         closing(squares(pictures, decoders, bad, batch=EVALUATION_BATCH)) as batches,
     ):
         for images, labels in batches:
@@ -92,7 +93,7 @@ class PhotoSession(Session):
     ):
         self.settings, self.data, self.decoders, self.device = settings, data, decoders, device
         self.save_every, self.crops = save_every, crops
-        self.bad = BadImages(settings.bad_images)
+        self.bad = BadImages(settings.bad_images, _lines(folder / BAD))
         train = chosen_pictures(settings, data.train)
         write_json(folder / "classes.json", [list(pair) for pair in zip(data.classes, data.readable, strict=True)])
         self.colours = self._colours(folder, train)
@@ -117,6 +118,11 @@ class PhotoSession(Session):
             with Progress(len(train), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
         return Colours.from_json(read_json(path))
+
+    def save(self) -> None:
+        super().save()
+        if self.bad.seen:
+            atomic_write_text(self.folder / BAD, "\n".join(self.bad.seen) + "\n")
 
     def train(self, stop: Callable[[], bool]) -> None:
         trainer, last = self.trainer, self.settings.epochs
@@ -179,7 +185,9 @@ class PhotoSession(Session):
             "bad_images": len(self.bad.seen),
             "seconds": self.seconds,
         }
-        if self.bad.seen:
-            atomic_write_text(self.folder / "bad_images.txt", "\n".join(self.bad.seen) + "\n")
         write_json(self.folder / "result.json", result)
         return result
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []

@@ -45,7 +45,7 @@ Found = dict[tuple[str, int | None], Scores]  # by run, and None (trained) or th
 def main(arguments: list[str]) -> int:
     p = parser(MODULE, __doc__)
     data_option(p)
-    p.add_argument("--subset", type=int, metavar="N", help="test images, drawn at random (default: all of them)")
+    p.add_argument("--subset", type=int, metavar="N", help="images to test, drawn at random (default all; 500 photos)")
     p.add_argument("--stimuli", choices=STIMULI, help="imagenet: corner crops, not shifts (default: as the networks)")
     p.add_argument("--fill", choices=FILLS, default="edge", help="what comes in beside a moved picture (default edge)")
     p.add_argument("--rate", type=float, default=RATE, help="how often a filter fires (default 0.01, the paper's)")

@@ -103,5 +103,5 @@ def _reason(path: str, error: Exception) -> str:
 
 
 def printable(path: str | Path) -> str:
-    """A path as text that every terminal takes, whatever bytes are in it."""
-    return str(path).encode("utf-8", "backslashreplace").decode()
+    """A path as a line of text that every terminal takes, whatever bytes are in it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(path))

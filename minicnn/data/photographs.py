@@ -127,7 +127,8 @@ def normalise(pixels: np.ndarray, by: Normaliser, noise: np.ndarray, *, out: np.
     offset = np.tile((noise - mean) / std, width).astype(np.float32)
     for i in range(n):  # an image at a time stays in the cache
         rows = out[i].reshape(-1, 3 * width)
-        np.multiply(pixels[i].reshape(-1, 3 * width), scale, out=rows)
+        rows[...] = pixels[i].reshape(-1, 3 * width)
+        rows *= scale
         rows += offset[i]
 
 

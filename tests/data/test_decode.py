@@ -72,8 +72,8 @@ def test_large_pictures_are_not_decoded(tmp_path, monkeypatch):
 
 def test_names_that_are_not_text(tmp_path):
     with pytest.raises(ImageError) as caught:
-        decode(View(str(tmp_path / "\udcff.jpg"), 32), 32)
-    assert "\\udcff.jpg: there is no such file" in str(caught.value)
+        decode(View(str(tmp_path / "\udcff\n.jpg"), 32), 32)
+    assert "\\udcff\\n.jpg: there is no such file" in str(caught.value)
     str(caught.value).encode()
 
 

@@ -72,6 +72,17 @@ def test_a_flat_validation_folder(root):
         picture_set(root, elsewhere)
 
 
+def test_tiny_imagenet(root):
+    labels = flatten(root)
+    (root / "val" / "images").mkdir()
+    for name in labels:
+        (root / "val" / name).rename(root / "val" / "images" / name)
+    (root / "val" / "val_annotations.txt").write_text("".join(f"{n}\t{w}\t0\t0\t62\t62\n" for n, w in labels.items()))
+    data = picture_set(root)
+    np.testing.assert_array_equal(data.validation.labels, [CLASSES.index(labels[name]) for name in sorted(labels)])
+    assert data.validation.names[0].startswith("images/")
+
+
 def test_the_development_kit(root):
     """Its numbers are not in the order of the names; meta.mat says which is which, and what they are called."""
     from scipy.io import savemat

@@ -168,7 +168,8 @@ def test_photographs_are_recognised_by_name(run, data, tmp_path, capsys):
     assert read_square(picture, 40).shape == (40, 40, 3)
 
 
-def test_the_analyses_take_such_a_run(run, data, tmp_path, capsys):
+def test_the_analyses_take_such_a_run(run, data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.plots.new_figure", lambda *_: None)  # tested with the networks for CIFAR
     here = ["--run", str(run), "--device", "cpu", "--out"]
     assert pairing.main([*here, str(tmp_path / "pairing"), "--draws", "1"]) == 0
     assert correlation.main([*here, str(tmp_path / "correlation")]) == 0
