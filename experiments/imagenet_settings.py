@@ -19,7 +19,7 @@ from minicnn.data.colour import ALPHA
 from minicnn.models import allcnn_b
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
-from minicnn.schedule import Piecewise
+from minicnn.schedule import Piecewise, milestones
 from reference import paper
 
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
@@ -94,15 +94,12 @@ class ImagenetSettings:
     def schedules(self, steps_per_epoch: int) -> tuple[Piecewise, Piecewise]:
         """Learning rate and weight decay by steps.  The phases shrink or grow with the number of epochs."""
         phases, total = RECIPES[self.recipe].phases, self.epochs * steps_per_epoch
-        boundaries: list[int] = []
-        for phase in phases[:-1]:
-            at = round(total * phase.last / phases[-1].last)
-            boundaries.append(max(at, boundaries[-1] + 1 if boundaries else 1))  # in tiny runs too, one after the other
+        boundaries = milestones(total, [phase.last / phases[-1].last for phase in phases[:-1]])
         factor = self.lr / phases[0].learning_rate
         rates = tuple(factor * phase.learning_rate for phase in phases)
         return (
-            Piecewise(tuple(boundaries), rates),
-            Piecewise(tuple(boundaries), tuple(phase.weight_decay or 0.0 for phase in phases)),
+            Piecewise(boundaries, rates),
+            Piecewise(boundaries, tuple(phase.weight_decay or 0.0 for phase in phases)),
         )
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:

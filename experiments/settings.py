@@ -22,7 +22,7 @@ from minicnn.data.augment import Augmentation
 from minicnn.models import convpool, vgg
 from minicnn.nn import Sequential, init
 from minicnn.optim import SGD
-from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay
+from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 
 MODELS = ("convpool", "convpool-c", "vgg")
 DATASETS = {"cifar10": 10, "cifar100": 100, "textures": 10}
@@ -130,8 +130,8 @@ class Settings:
             return OneCycle(self.lr, total, warmup=0.25)
         if self.model == "vgg":
             return StepDecay(self.lr, every=25 * steps_per_epoch, factor=0.5)
-        milestones = tuple(max(i, round(total * share / 350)) for i, share in enumerate((200, 250, 300), start=1))
-        return Piecewise(milestones, tuple(self.lr * 0.1**i for i in range(4)))
+        boundaries = milestones(total, (200 / 350, 250 / 350, 300 / 350))
+        return Piecewise(boundaries, tuple(self.lr * 0.1**i for i in range(4)))
 
 
 # recipe: (model is vgg) -> defaults of Settings
