@@ -26,7 +26,7 @@ from experiments.common import StopSignal, command, duration, get_device, run_ma
 from experiments.estimate import estimate
 from experiments.options import checked_settings, parser
 from experiments.run import Job, run
-from experiments.settings import Settings, settings
+from experiments.settings import Settings
 from minicnn.data.dataset import Dataset
 from minicnn.nn import describe
 from minicnn.training import Interrupted
@@ -94,18 +94,6 @@ def load_data(asked: Settings, where: Path | None) -> Dataset:
     return cifar.load(asked.dataset, where)
 
 
-def reductions(asked: Settings) -> list[str]:
-    """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
-    full = settings(model=asked.model, act=asked.act, recipe="paper")
-    return [
-        *([f"{asked.dataset} is not CIFAR"] if asked.dataset == "textures" else []),
-        *([f"width x{asked.scale:g}"] if asked.scale != 1 else []),
-        *([f"{asked.subset} images"] if asked.subset else []),
-        *([f"recipe {asked.recipe}"] if asked.recipe != "paper" else []),
-        *([f"{asked.epochs} epochs"] if asked.epochs < full.epochs else []),
-    ]
-
-
 def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
     """A table of the result with the paper's figure beside it."""
     row = (
@@ -133,9 +121,8 @@ def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
     ]
     head = ["run", "parameters", "train error %", "", "ours %", "paper %"]
     text = table(head, lines)
-    reduced = reductions(asked)
-    if reduced and row is not None:
-        text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(reduced)})."
+    if asked.reductions and row is not None:
+        text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
     elif result["protocol"] == "plain" and row is not None:
         text += '\n\nThe paper\'s figure is its "Single" protocol (--protocol single).'
     return text

@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError, get_device, run_main, table, write_csv
-from experiments.finished import Progress, announce, not_comparable, open_runs, out_folder, parser
+from experiments.finished import announce, not_comparable, out_folder, parser
 from experiments.plots import draw_correlations
+from experiments.progress import Progress
+from experiments.runs import open_runs
 from minicnn.analysis.correlation import Correlation, outgoing_correlation, random_absolute_cosine
 from minicnn.analysis.layers import outgoing_weights
 from reference.paper import TABLE_6

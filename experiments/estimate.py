@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Protocol
 
 import numpy as np
 
 from experiments.common import duration
-from experiments.settings import Settings
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.backend import Device
-from minicnn.nn import Summary
+from minicnn.nn import Sequential, Summary
 from minicnn.random import Stream
 
-TRIAL = 8  # images in the step that is timed
+TRIAL, WORK = 8, 2.6e9  # in the step that is timed: images, or multiply-adds if these make fewer of them
 
 
-def estimate(settings: Settings, summary: Summary, device: Device, images: int) -> str:
+class Trainable(Protocol):
+    """What settings of all experiments have."""
+
+    @property
+    def batch(self) -> int: ...
+
+    def build_model(self) -> Sequential: ...
+
+
+def estimate(settings: Trainable, summary: Summary, device: Device, images: int) -> str:
     """Memory and time for training on so many images (epochs included), as two lines."""
-    seconds = images * seconds_per_image(settings, device)
+    seconds = images * seconds_per_image(settings, summary, device)
     flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
     return (
         f"memory  about {memory(settings, summary) / 2**20:,.0f} MiB for batches of {settings.batch}, beside the data\n"
@@ -28,7 +37,7 @@ def estimate(settings: Settings, summary: Summary, device: Device, images: int) 
     )
 
 
-def memory(settings: Settings, summary: Summary) -> int:
+def memory(settings: Trainable, summary: Summary) -> int:
     """Bytes: the outputs of all layers, which backward needs, and four copies of the parameters.
 
     Parameters, gradients, velocities and one temporary copy; temporary arrays of one layer are not counted.
@@ -37,15 +46,16 @@ def memory(settings: Settings, summary: Summary) -> int:
     return 4 * (outputs + 4 * summary.parameters)
 
 
-def seconds_per_image(settings: Settings, device: Device) -> float:
+def seconds_per_image(settings: Trainable, summary: Summary, device: Device) -> float:
     """Time of one training step of a throw-away network, after one to warm up."""
     model = settings.build_model().to(device)
-    x = device.put(np.zeros((TRIAL, 32, 32, 3), np.float32))
-    labels = np.zeros(TRIAL, np.int64)
+    images = max(1, min(TRIAL, int(WORK / summary.multiply_adds)))
+    x = device.put(np.zeros((images, *summary.input), np.float32))
+    labels = np.zeros(images, np.int64)
     for _ in range(2):
         start = time.perf_counter()
         with Tape() as tape:
             loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), labels)
         tape.backward(loss)
         device.synchronize()
-    return (time.perf_counter() - start) / TRIAL
+    return (time.perf_counter() - start) / images

@@ -27,20 +27,10 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError, duration, get_device, run_main, table, write_csv
-from experiments.finished import (
-    Progress,
-    Run,
-    announce,
-    batches,
-    data_option,
-    images_of,
-    not_comparable,
-    open_runs,
-    out_folder,
-    parser,
-    sample,
-)
+from experiments.finished import announce, batches, data_option, images_of, not_comparable, out_folder, parser, sample
 from experiments.plots import draw_invariance
+from experiments.progress import Progress
+from experiments.runs import PhotoRun, Run, open_runs
 from minicnn.analysis.invariance import BATCH, RATE, SIDES, Score, invariance
 from minicnn.analysis.layers import filter_layers
 from minicnn.analysis.stimuli import FILLS, STIMULI, Stimuli
@@ -55,8 +45,8 @@ Found = dict[tuple[str, int | None], Scores]  # by run, and None (trained) or th
 def main(arguments: list[str]) -> int:
     p = parser(MODULE, __doc__)
     data_option(p)
-    p.add_argument("--subset", type=int, metavar="N", help="test images, drawn at random (default: all of them)")
-    p.add_argument("--stimuli", choices=STIMULI, default="cifar", help="imagenet: corner crops instead of shifts")
+    p.add_argument("--subset", type=int, metavar="N", help="images to test, drawn at random (default all; 500 photos)")
+    p.add_argument("--stimuli", choices=STIMULI, help="imagenet: corner crops, not shifts (default: as the networks)")
     p.add_argument("--fill", choices=FILLS, default="edge", help="what comes in beside a moved picture (default edge)")
     p.add_argument("--rate", type=float, default=RATE, help="how often a filter fires (default 0.01, the paper's)")
     p.add_argument(
@@ -70,19 +60,19 @@ def main(arguments: list[str]) -> int:
     if not 0 < args.rate < 1 or (args.subset is not None and args.subset < 1) or args.control < 0:
         raise UsageError("--rate must be between 0 and 1, --subset positive and --control not negative")
     device = get_device(args.device)
-    stimuli = STIMULI[args.stimuli](fill=args.fill)
     if args.dry_run:
+        stimuli = STIMULI[args.stimuli or "cifar"](fill=args.fill)
         passes = f"{2 + len(stimuli.transforms)} forward passes over {args.subset or 'all'} test images"
         nets = f"networks as trained and {args.control} untrained"
         files = ["invariance.csv", "filters.csv", "invariance.png"]
         announce(args, MODULE, f"{passes} for the {nets}, on {device}: {', '.join(stimuli.transforms)}", files)
         return 0
     runs = open_runs(args.run)
-    data = images_of(runs, args.data)
+    data = images_of(runs, args.data, args.subset)
     found: Found = {}
     for run in runs:
         for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
-            found[run.name, seed] = measure(run, seed, data, stimuli, args, device)
+            found[run.name, seed] = measure(run, seed, data, stimuli_for(run, args), args, device)
     rows = [_row(*key, layer, side, score) for key, layer, side, score in _each(found)]
     for run in runs:
         print(f"\n{run.label}, {run.name}\n\n{report(run, found)}")
@@ -97,6 +87,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def stimuli_for(run: Run, args: argparse.Namespace) -> Stimuli:
+    """Those of --stimuli, or of the data that a network was trained on: for ImageNet, crops of what it sees."""
+    name = args.stimuli or ("imagenet" if isinstance(run, PhotoRun) else "cifar")
+    options = {"crop": run.settings.crop} if name == "imagenet" and isinstance(run, PhotoRun) else {}
+    return STIMULI[name](fill=args.fill, **options)
+
+
 def measure(
     run: Run, untrained: int | None, data: Dataset, stimuli: Stimuli, args: argparse.Namespace, device: Device
 ) -> Scores:
@@ -109,7 +106,7 @@ def measure(
     with Progress((2 + len(stimuli.transforms)) * len(images), label) as progress:
 
         def again() -> Iterator[np.ndarray]:
-            return batches(images, normalise, BATCH)
+            return batches(images, normalise, BATCH if images.shape[1] <= 64 else BATCH // 6)  # not too much memory
 
         try:
             scores = invariance(model, again, len(images), stimuli, device=device, rate=args.rate, on_pass=progress)

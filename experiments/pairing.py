@@ -23,8 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.common import UsageError, get_device, run_main, table, write_csv, write_json
-from experiments.finished import Progress, announce, open_runs, out_folder, parser
+from experiments.finished import announce, out_folder, parser
 from experiments.plots import draw_pairing_histograms
+from experiments.progress import Progress
+from experiments.runs import open_runs
 from experiments.sheets import draw_pairs
 from experiments.weights import LAYOUTS, read_filters
 from minicnn.analysis.layers import convolutions

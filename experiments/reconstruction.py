@@ -27,19 +27,9 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError, get_device, run_main, table, write_csv
-from experiments.finished import (
-    Progress,
-    Run,
-    announce,
-    batches,
-    data_option,
-    images_of,
-    not_comparable,
-    open_runs,
-    out_folder,
-    parser,
-    sample,
-)
+from experiments.finished import announce, batches, data_option, images_of, not_comparable, out_folder, parser, sample
+from experiments.progress import Progress
+from experiments.runs import Run, open_runs
 from experiments.sheets import Cell, draw_sheet
 from minicnn.analysis.inversion import METHODS, Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.backend import Device, to_host
@@ -73,7 +63,7 @@ def main(arguments: list[str]) -> int:
         announce(args, MODULE, what, ["<run>-images.png", "<run>-images.csv", "ratios.csv"])
         return 0
     runs = open_runs(args.run)
-    data = images_of(runs, args.data)
+    data = images_of(runs, args.data, 0 if args.image else args.count)
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -175,9 +165,11 @@ def ratios(
     run: Run, steps: list[Step], data: Dataset, normalise: Normaliser, subset: int, device: Device
 ) -> list[dict[str, Any]]:
     """Table S1: the rows of one network."""
+    pooled = [i for i, step in enumerate(steps) if step.pool is not None]
+    if not pooled:
+        return []
     images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images), seed=0)]
     found = []
-    pooled = [i for i, step in enumerate(steps) if step.pool is not None]
     with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
         for i in pooled:
             w = steps[i].layer.w

@@ -16,9 +16,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from experiments.common import run_main, table, write_csv
-from experiments.finished import Run, announce, not_comparable, open_runs, out_folder, parser
+from experiments.common import UsageError, run_main, table, write_csv
+from experiments.finished import announce, not_comparable, out_folder, parser
 from experiments.plots import draw_gaps
+from experiments.runs import CifarRun, open_runs
 from reference.paper import cifar_result
 
 MODULE = "experiments.regularisation"
@@ -30,7 +31,10 @@ def main(arguments: list[str]) -> int:
     if args.dry_run:
         announce(args, MODULE, "compare training and test errors", ["gaps.csv", "gaps.png"])
         return 0
-    runs = open_runs(args.run)
+    opened = open_runs(args.run)
+    runs = [run for run in opened if isinstance(run, CifarRun)]
+    if len(runs) < len(opened):
+        raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
     rows = [_row(run) for run in runs]
     print(f"\n{report(runs, rows)}\n")
     print("Gap: test error - training error, in points; ± is the standard error of the test error.")
@@ -50,7 +54,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _row(run: Run) -> dict[str, Any]:
+def _row(run: CifarRun) -> dict[str, Any]:
     train, test = (float(run.result[f"{which}_error"]) for which in ("train", "test"))
     paper = cifar_result(run.settings.act, run.settings.width, run.settings.dataset)
     comparable = run.settings.model != "vgg" and paper is not None
@@ -68,7 +72,7 @@ def _row(run: Run) -> dict[str, Any]:
     }
 
 
-def report(runs: list[Run], rows: list[dict[str, Any]]) -> str:
+def report(runs: list[CifarRun], rows: list[dict[str, Any]]) -> str:
     lines = [
         [
             row["network"],
@@ -83,7 +87,7 @@ def report(runs: list[Run], rows: list[dict[str, Any]]) -> str:
     return table(["network", "run", "train error %", "test error %", "gap", "paper's gap"], lines)
 
 
-def seed_means(runs: list[Run], rows: list[dict[str, Any]]) -> str:
+def seed_means(runs: list[CifarRun], rows: list[dict[str, Any]]) -> str:
     """A line for every network of which there are several runs."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for run, row in zip(runs, rows, strict=True):

@@ -22,7 +22,7 @@ from minicnn.data.augment import Augmentation
 from minicnn.models import convpool, vgg
 from minicnn.nn import Sequential, init
 from minicnn.optim import SGD
-from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay
+from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 
 MODELS = ("convpool", "convpool-c", "vgg")
 DATASETS = {"cifar10": 10, "cifar100": 100, "textures": 10}
@@ -63,6 +63,27 @@ class Settings:
         where = "-at" + "".join(f"-{n}" for n in self.at) if self.model == "vgg" and self.at else ""
         scale = f"-x{self.scale:g}" if self.scale != 1 else ""
         return f"{self.dataset}-{what}-{self.act}{where}{scale}-{self.recipe}{self.epochs}-seed{self.seed}"
+
+    @property
+    def label(self) -> str:
+        """A name for tables and figures."""
+        what = "VGG" if self.model == "vgg" else self.width
+        names = {"relu": "ReLU", "leaky": "leaky ReLU", "avr": "AVR", "crelu": "CReLU"}
+        where = f" at {','.join(map(str, self.at))}" if self.model == "vgg" and self.at else ""
+        scale = f" x{self.scale:g}" if self.scale != 1 else ""
+        return f"{names.get(self.act, self.act)}{where} ({what}{scale})"
+
+    @property
+    def reductions(self) -> list[str]:
+        """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
+        full = settings(model=self.model, act=self.act, recipe="paper")
+        return [
+            *([f"{self.dataset} is not CIFAR"] if self.dataset == "textures" else []),
+            *([f"width x{self.scale:g}"] if self.scale != 1 else []),
+            *([f"{self.subset} images"] if self.subset else []),
+            *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
+            *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))  # tuples become lists, as they do in a file
@@ -109,8 +130,8 @@ class Settings:
             return OneCycle(self.lr, total, warmup=0.25)
         if self.model == "vgg":
             return StepDecay(self.lr, every=25 * steps_per_epoch, factor=0.5)
-        milestones = tuple(max(i, round(total * share / 350)) for i, share in enumerate((200, 250, 300), start=1))
-        return Piecewise(milestones, tuple(self.lr * 0.1**i for i in range(4)))
+        boundaries = milestones(total, (200 / 350, 250 / 350, 300 / 350))
+        return Piecewise(boundaries, tuple(self.lr * 0.1**i for i in range(4)))
 
 
 # recipe: (model is vgg) -> defaults of Settings

@@ -7,7 +7,7 @@ be compared, printed and written into a run's configuration.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 Schedule = Callable[[int], float]
@@ -39,6 +39,14 @@ class Piecewise:
 
     def __call__(self, step: int) -> float:
         return self.values[sum(step >= boundary for boundary in self.boundaries)]
+
+
+def milestones(total: int, shares: Sequence[float]) -> tuple[int, ...]:
+    """Boundaries at shares of `total` steps; in tiny runs each comes at least a step after the one before it."""
+    found = [0]
+    for share in shares:
+        found.append(max(round(total * share), found[-1] + 1))
+    return tuple(found[1:])
 
 
 @dataclass(frozen=True)

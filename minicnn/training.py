@@ -7,7 +7,8 @@ its position is (epoch, step), and everything random follows from the seed and t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,8 +17,8 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.backend import Array, Device, to_host
-from minicnn.data.augment import Normaliser
-from minicnn.data.loader import Batches
+from minicnn.data.augment import Crop, Normaliser, cut
+from minicnn.data.loader import BatchSource
 from minicnn.nn import Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
@@ -62,7 +63,7 @@ class Totals:
 class Trainer:
     """Trains a model on batches; `epoch` and `step` say what comes next."""
 
-    def __init__(self, model: Module, optimiser: Optimiser, batches: Batches, *, device: Device, seed: int):
+    def __init__(self, model: Module, optimiser: Optimiser, batches: BatchSource, *, device: Device, seed: int):
         self.model, self.optimiser, self.batches, self.device = model, optimiser, batches, device
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
@@ -78,15 +79,17 @@ class Trainer:
         and if it says so, Interrupted is raised.
         """
         pending: list[tuple[Array, Array, int]] = []
-        for x, labels in self.batches.epoch(self.epoch, self.step):
-            pending.append((*self._train(x, labels), len(labels)))
-            self.step += 1
-            stopping = stop()
-            if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
-                self._fetch(pending)
-                on_step(self)
-            if stopping:
-                raise Interrupted
+        with closing(self.batches.epoch(self.epoch, self.step)) as batches:
+            for x, labels in batches:
+                if len(labels):  # a batch whose pictures are all damaged is empty
+                    pending.append((*self._train(x, labels), len(labels)))
+                self.step += 1
+                stopping = stop()
+                if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
+                    self._fetch(pending)
+                    on_step(self)
+                if stopping:
+                    raise Interrupted
         totals, self.totals = self.totals, Totals()
         self.epoch, self.step = self.epoch + 1, 0
         return totals
@@ -154,6 +157,16 @@ def probabilities(
         yield to_host(ops.softmax(model(x)).data)
 
 
+def crop_probabilities(
+    model: Module, images: np.ndarray, normalise: Normaliser, crops: Sequence[Crop], size: int, *, device: Device
+) -> np.ndarray:
+    """The mean over crops (of size x size) of the softmax outputs, (N, classes), for uint8 images."""
+    each = [
+        np.concatenate(list(probabilities(model, cut(images, crop, size), normalise, device=device))) for crop in crops
+    ]
+    return np.mean(each, axis=0)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs."""
@@ -185,3 +198,10 @@ def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     picked = p[np.arange(len(labels)), labels].astype(np.float64)
     loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
+
+
+def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
+    """Percent of the rows of p (N, classes) whose label is not among the k largest; the first of equal ones wins."""
+    own = p[np.arange(len(labels)), labels][:, None]
+    before = (p > own) | ((p == own) & (np.arange(p.shape[1]) < labels[:, None]))
+    return float(100 * (before.sum(axis=1) >= k).mean())

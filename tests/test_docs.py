@@ -57,12 +57,13 @@ def commands():
 @pytest.mark.parametrize("line", commands())
 def test_commands_are_understood(line, monkeypatch, capsys):
     """Each is parsed, with --dry-run, which builds the network; on the CPU, since a GPU may not be there."""
-    from experiments import cifar
+    from experiments import cifar, imagenet
 
     module, *arguments = shlex.split(line)
     if module == "minicnn":
         return
-    monkeypatch.setattr(cifar, "estimate", lambda *_: "")
+    for experiment in (cifar, imagenet):
+        monkeypatch.setattr(experiment, "estimate", lambda *_: "")
     main = importlib.import_module(module).main
     arguments = [a.replace("gpu", "cpu") for a in arguments]
     if "--help" in arguments:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from minicnn.schedule import Constant, OneCycle, Piecewise, StepDecay, as_schedule
+from minicnn.schedule import Constant, OneCycle, Piecewise, StepDecay, as_schedule, milestones
 
 
 def test_numbers_are_constant_schedules():
@@ -51,3 +51,10 @@ def test_one_cycle():
 def test_nonsense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_milestones_increase_in_the_shortest_runs_too():
+    assert milestones(700, (200 / 350, 250 / 350, 300 / 350)) == (400, 500, 600)
+    for total in range(1, 12):
+        Piecewise(milestones(total, (200 / 350, 250 / 350, 300 / 350)), (4, 3, 2, 1))
+    assert milestones(3, (0.5, 0.6, 0.9)) == (2, 3, 4)

@@ -1,4 +1,4 @@
-"""From bytes to what a network sees: normalisation, flips, shifts.
+"""From bytes to what a network sees: normalisation, flips, shifts, crops.
 
 The paper subtracts the mean of each channel and divides by its standard deviation, both taken over the training set;
 it flips images left to right at random, and for VGG also shifts them.
@@ -7,6 +7,7 @@ it flips images left to right at random, and for VGG also shifts them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -74,3 +75,23 @@ def apply(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray) -> np.ndarray:
     for i, (down, right) in enumerate(shifts):
         x[i] = padded[i, room - down : room - down + h, room - right : room - right + w]
     return x
+
+
+class Crop(NamedTuple):
+    """Where a crop lies: 0 is at the top (left), 1 at the bottom (right), 0.5 in the middle; mirrored if `flip`."""
+
+    down: float
+    across: float
+    flip: bool = False
+
+
+CENTRE = Crop(0.5, 0.5)
+_FIVE = (Crop(0, 0), Crop(0, 1), Crop(1, 0), Crop(1, 1), CENTRE)
+TEN = (*_FIVE, *(crop._replace(flip=True) for crop in _FIVE))  # Krizhevsky et al. 2012, for evaluation
+
+
+def cut(images: np.ndarray, crop: Crop, size: int) -> np.ndarray:
+    """The crop of size x size from images (N, H, W, C): a view."""
+    top, left = (round(share * (length - size)) for share, length in zip(crop, images.shape[1:3], strict=False))
+    part = images[:, top : top + size, left : left + size]
+    return part[:, :, ::-1] if crop.flip else part

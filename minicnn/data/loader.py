@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,17 @@ from minicnn.data.augment import Augmentation, Normaliser, apply
 from minicnn.random import Stream
 
 AHEAD = 3  # batches made ready in advance
+
+
+class BatchSource(Protocol):
+    """What a Trainer trains on: epochs of batches that can be entered at any batch.  A batch may be empty."""
+
+    @property
+    def batch(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[np.ndarray, np.ndarray], None, None]: ...
 
 
 @dataclass(frozen=True)
@@ -44,11 +55,11 @@ class Batches:
         """Batches in an epoch."""
         return -(-len(self.images) // self.batch)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
         """(x float32, labels) of the batches start, start + 1, ... of an epoch, made in another thread."""
         return ahead(self._make(epoch, start), AHEAD)
 
-    def _make(self, epoch: int, start: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _make(self, epoch: int, start: int) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
         n = len(self.images)
         stream = Stream(self.seed).at(epoch)
         order = stream.child("shuffle").generator().permutation(n)
@@ -59,7 +70,7 @@ class Batches:
             yield apply(self.normalise(self.images[chosen]), flips[at], shifts[at]), self.labels[chosen]
 
 
-def ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
+def ahead(items: Generator[Any, None, None], count: int) -> Generator[Any, None, None]:
     """The same items, computed in another thread up to `count` in advance.
 
     An error there is raised here.  When the consumer stops early, so does the thread.
@@ -84,6 +95,8 @@ def ahead(items: Iterator[Any], count: int) -> Iterator[Any]:
             offer("end", None)
         except BaseException as error:
             offer("error", error)
+        finally:
+            items.close()  # here, not whenever it is collected: it may hold processes
 
     thread = threading.Thread(target=produce, name="batches ahead", daemon=True)
     thread.start()

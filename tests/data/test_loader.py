@@ -59,7 +59,7 @@ def test_batches_are_made_ahead():
 
 def test_stopping_early_stops_the_thread():
     before = threading.active_count()
-    items = ahead(iter(range(1000)), 2)
+    items = ahead((i for i in range(1000)), 2)
     next(items)
     items.close()
     assert threading.active_count() == before

@@ -12,7 +12,9 @@ import pytest
 
 from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
 from experiments.common import UsageError, run_main
-from experiments.finished import Progress, open_runs, sample
+from experiments.finished import sample
+from experiments.progress import Progress
+from experiments.runs import open_runs
 from experiments.weights import read_filters
 from minicnn.analysis.inversion import crelu_steps, reconstruct
 from minicnn.backend import CPU

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minicnn import Stream, Tape, nn, ops
-from minicnn.models import convpool, vgg
+from minicnn.models import allcnn_b, convpool, vgg
+from minicnn.models.allcnn import SMALLEST, VARIANTS
 from minicnn.models.table import ACTIVATIONS, Conv, build
 from minicnn.models.vgg import dropout_rates
 from reference.paper import ARCHITECTURES, GEOMETRIES, parameter_counts
@@ -22,24 +23,32 @@ MAKE = {
         *key, arch="convpool-c", dropout=(0, 0, 0), logits_act=True, **options
     ),
     "vgg": lambda key, **options: vgg("crelu", key, **options),
+    "imagenet": lambda key, **options: allcnn_b(key, logits_act=True, **options),
 }
+BASELINE = {"vgg": (), "imagenet": "baseline"}
 
+CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
 every_network = pytest.mark.parametrize(
-    "architecture",
-    [architecture for architecture in ARCHITECTURES if architecture.family in MAKE],
-    ids=lambda architecture: f"{architecture.family}-{architecture.key}",
+    ("architecture", "dataset"),
+    [
+        pytest.param(architecture, dataset, id=f"{architecture.family}-{architecture.key}-{dataset}")
+        for architecture in ARCHITECTURES
+        for dataset in (["imagenet"] if architecture.family == "imagenet" else ["cifar10", "cifar100"])
+    ],
 )
 
 
 @every_network
-@pytest.mark.parametrize("classes", [10, 100])
-def test_the_network_is_the_table(architecture, classes):
+def test_the_network_is_the_table(architecture, dataset):
     """Walk through both: every row of the table is the next layer of the network, and none is left over."""
+    classes = CLASSES[dataset]
     model = MAKE[architecture.family](architecture.key, classes=classes)
     count = sum(p.data.size for p in model.parameters())
-    assert count == parameter_counts(architecture.family, architecture.key, f"cifar{classes}").corrected
+    assert count == parameter_counts(architecture.family, architecture.key, dataset).corrected
     layers = [layer for _, layer in model.children() if not isinstance(layer, nn.Flatten)]
     for row in architecture.corrected:
+        if row.kind == "dropout" and not row.rate:
+            continue  # printed as a row of its own, and no layer
         layer = layers.pop(0)
         assert type(layer) is KIND[row.kind], row
         if row.kind in ("conv", "linear"):
@@ -61,8 +70,8 @@ def test_the_network_is_the_table(architecture, classes):
 
 @pytest.mark.parametrize("family", MAKE)
 def test_sizes_of_the_maps(family):
-    key = () if family == "vgg" else ("relu", "base")
-    rows = nn.describe(MAKE[family](key, scale=0.05), (32, 32, 3)).rows
+    key, side = BASELINE.get(family, ("relu", "base")), GEOMETRIES[family].image
+    rows = nn.describe(MAKE[family](key, scale=0.05), (side, side, 3)).rows
     ours = tuple(row.output[0] for row in rows if row.layer in ("Conv2d", "MaxPool2d"))
     assert ours == GEOMETRIES[family].sides
 
@@ -94,6 +103,28 @@ def test_dropout_rates_of_vgg():
     assert dropout_rates((2, 8)) == {1: 0.3, 3: 0.4, 5: 0.4, 6: 0.4, 8: 0.2, 9: 0.4, 11: 0.4, 12: 0.4}
 
 
+@on_devices
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_imagenet_network_trains(variant, device):
+    model = allcnn_b(variant, classes=4, scale=0.05).to(device)
+    x = device.put(np.random.default_rng(0).normal(size=(2, SMALLEST, SMALLEST, 3)).astype(np.float32))
+    with Tape() as tape:
+        loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), np.arange(2))
+    tape.backward(loss)
+    assert math.isfinite(loss.item())
+    assert all(p.grad is not None for p in model.parameters())
+    assert ("drop9" in model.layers) == (VARIANTS[variant].dropout > 0)
+
+
+def test_crelu_all_has_half_the_weights_of_the_baseline():
+    """Exactly, without the biases: with the corrections of E4."""
+    base, half = (
+        sum(p.data.size for p in allcnn_b(variant).parameters() if p.data.ndim == 4)
+        for variant in ("baseline", "crelu-all")
+    )
+    assert (base, half) == (2 * 4_683_792, 4_683_792)
+
+
 def test_seeds_and_options():
     a, b, c = convpool(seed=0), convpool(seed=0), convpool(seed=1)
     assert (a["conv1"].weight.data == b["conv1"].weight.data).all()
@@ -115,6 +146,7 @@ def test_seeds_and_options():
         (lambda: convpool(width="huge"), "unknown width 'huge'"),
         (lambda: convpool(arch="resnet"), "unknown arch 'resnet'"),
         (lambda: vgg("gelu"), "unknown activation"),
+        (lambda: allcnn_b("crelu-conv5"), "unknown variant 'crelu-conv5'; choose from baseline, crelu-conv1-4"),
         (lambda: vgg(at=(0, 14)), r"convolutions 1 \.\. 13, got \(0, 14\)"),
     ],
 )

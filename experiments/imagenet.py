@@ -1,0 +1,188 @@
+"""Train the paper's ImageNet networks (Table 4), evaluate them, and ask them about photographs of your own.
+
+examples:
+  python -m experiments.imagenet --variant crelu-conv1-4 --data imagenet --device gpu     as in the paper
+  python -m experiments.imagenet --variant crelu-all --data imagenet --bad-images skip    leave damaged files out
+  python -m experiments.imagenet --variant baseline --dry-run               the network, schedule and cost; no data
+  python -m experiments.imagenet --data flowers --scale 0.1 --epochs 5      any folder with a folder a class; a tenth
+                                                                            of each width, the schedule shortened
+  python -m experiments.imagenet --run runs/crelu --data imagenet           evaluate a run: 1 crop and 10 crops
+  python -m experiments.imagenet --run runs/crelu --image cat.jpg           what does it see?
+
+The data: DIR/train/<class>/*.JPEG and DIR/val, with folders of classes or flat beside ILSVRC's file of labels; or
+DIR/<class>/*.jpg, of which every tenth file is kept for validation.  Pictures are decoded by --workers processes:
+shorter side to 256, random crops of 224, flips, colour noise.
+
+The paper trained (all) and (conv1,4,7) with Adam for 100 epochs and the others with SGD for 45; --recipe changes that.
+
+A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, result.json.  Ctrl-C saves it, within an epoch
+too, and the same command with --resume goes on from there, to the same result as if it had never stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from experiments.common import (
+    StopSignal,
+    UsageError,
+    command,
+    duration,
+    get_device,
+    run_main,
+    table,
+    write_json,
+)
+from experiments.estimate import estimate
+from experiments.imagenet_options import checked_settings, parser
+from experiments.imagenet_run import PhotoSession, chosen_pictures, evaluate_pictures
+from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
+from experiments.runs import PhotoRun, open_run
+from experiments.sessions import run_in
+from minicnn.backend import Device
+from minicnn.data.augment import TEN
+from minicnn.data.decode import printable, read_square
+from minicnn.data.folders import PictureSet, picture_set
+from minicnn.data.photographs import BadImages
+from minicnn.data.workers import Decoders
+from minicnn.nn import describe
+from minicnn.training import Interrupted, crop_probabilities
+from reference.paper import imagenet_result
+
+MODULE = "experiments.imagenet"
+SHOWN = 5  # classes in a prediction
+
+
+def main(arguments: list[str]) -> int:
+    args = parser(MODULE, __doc__).parse_args(arguments)
+    if args.image and not args.run:
+        raise UsageError("--image asks a trained network: name its folder with --run")
+    if args.workers < 1 or args.save_every < 1:
+        raise UsageError("--workers and --save-every must be positive")
+    device = get_device(args.device)
+    if args.run:
+        return use(args, device)
+    asked = checked_settings(args)
+    if args.dry_run:
+        announce(asked, args, device, args.subset or TRAIN_IMAGES)
+        return 0
+    if args.data is None:
+        raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
+    data = read_set(args)
+    asked = fitted(asked, data)
+    announce(asked, args, device, asked.subset or len(data.train))
+    return train(asked, data, args, device, arguments)
+
+
+def read_set(args: argparse.Namespace) -> PictureSet:
+    data = picture_set(args.data, args.val_labels)
+    print(f"{len(data.classes)} classes, {len(data.train):,} training and {len(data.validation):,} validation pictures")
+    if data.ignored:
+        print(f"left out, no pictures by name: {len(data.ignored)} files, {printable(data.ignored[0])} the first")
+    return data
+
+
+def fitted(asked: ImagenetSettings, data: PictureSet) -> ImagenetSettings:
+    """The settings with the number of classes that the data have."""
+    if asked.subset is not None and asked.subset > len(data.train):
+        raise UsageError(f"--subset must be in 1 .. {len(data.train)}, got {asked.subset}")
+    return replace(asked, classes=len(data.classes))
+
+
+def announce(asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int) -> None:
+    summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
+    print(f"{asked.name} on {device}\n\n{summary}\n")
+    print(f"{asked.recipe}, batches of {asked.batch}\n")
+    print(table(["epochs", "learning rate", "weight decay"], asked.schedule_table()), "\n")
+    print(estimate(asked, summary, device, images * asked.epochs))
+    print(f"pictures  {images:,}, decoded {asked.epochs} times by {args.workers} processes\n", flush=True)
+
+
+def train(
+    asked: ImagenetSettings, data: PictureSet, args: argparse.Namespace, device: Device, arguments: list[str]
+) -> int:
+    folder = args.out or Path("runs") / asked.name
+    description = {
+        "experiment": "imagenet",
+        "settings": asked.as_json(),
+        "train": chosen_pictures(asked, data.train).fingerprint(),
+        "validation": data.validation.fingerprint(),
+    }
+    with StopSignal() as stop, Decoders(args.workers, asked.side) as decoders:
+
+        def begin() -> PhotoSession:
+            return PhotoSession(
+                folder, asked, data, decoders, device=device, save_every=args.save_every, crops=args.crops
+            )
+
+        try:
+            line = command(MODULE, arguments)
+            result = run_in(folder, description, begin, device=device, resume=args.resume, command=line, stop=stop)
+        except Interrupted:
+            again = [*arguments] if args.resume else [*arguments, "--resume"]
+            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again)}", file=sys.stderr)
+            return 130
+    print(f"\n{report(asked, result)}\n")
+    print(f"saved in {folder}, {duration(result['seconds'])} of training")
+    return 0
+
+
+def report(asked: ImagenetSettings, result: dict[str, Any]) -> str:
+    """The errors on the validation set, the paper's beside them."""
+    paper = imagenet_result(asked.variant)
+    words = {"top1": "top-1, one crop", "top5": "top-5, one crop", "top1_ten": "top-1, ten", "top5_ten": "top-5, ten"}
+    lines = [
+        [text, f"{result[name]:.2f}", f"{getattr(paper, name):.2f}"] for name, text in words.items() if name in result
+    ]
+    text = f"{asked.label}: errors on {result['images']:,} validation pictures\n\n"
+    text += table(["", "ours %", "paper %"], lines)
+    if asked.reductions:
+        text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
+    return text
+
+
+def use(args: argparse.Namespace, device: Device) -> int:
+    """Evaluate a run, or ask it about pictures."""
+    if args.dry_run:
+        what = f"recognise {', '.join(map(str, args.image))}" if args.image else f"evaluate with {args.crops} crops"
+        print(f"would read  {args.run}\nwould do    {what}, on {device}")
+        return 0
+    run = open_run(args.run, finished=False)
+    if not isinstance(run, PhotoRun):
+        raise UsageError(f"{args.run} is not a run of {MODULE}")
+    if args.image:
+        recognise(run, args, device)
+        return 0
+    if args.data is None:
+        raise UsageError("--data DIR is needed, for its validation set")
+    data = read_set(args)
+    if list(data.classes) != [name for name, _ in run.classes]:
+        raise UsageError(f"the classes of {args.data} are not those that {args.run} was trained on")
+    settings, bad = run.settings, BadImages(args.bad_images)
+    with Decoders(args.workers, settings.side) as decoders:
+        result: dict[str, Any] = evaluate_pictures(
+            run.model(device), data.validation, run.colours.normaliser, settings, decoders, bad,
+            crops=args.crops, device=device,
+        )  # fmt: skip
+    write_json(args.run / "evaluation.json", {**result, "bad_images": len(bad.seen), "crops": args.crops})
+    print(f"\n{report(settings, result)}\n\nsaved in {args.run / 'evaluation.json'}")
+    return 0
+
+
+def recognise(run: PhotoRun, args: argparse.Namespace, device: Device) -> None:
+    """The most probable classes of each --image, by the mean of ten crops."""
+    model, settings = run.model(device), run.settings
+    for path in args.image:
+        square = read_square(path, settings.side)[None]
+        (p,) = crop_probabilities(model, square, run.colours.normaliser, TEN, settings.crop, device=device)
+        best = p.argsort(kind="stable")[::-1][:SHOWN]
+        lines = [[run.classes[i][1], run.classes[i][0], f"{100 * p[i]:.1f}"] for i in best]
+        print(f"\n{printable(path)}\n\n{table(['class', 'folder', '%'], lines)}")
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

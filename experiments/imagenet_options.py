@@ -1,0 +1,82 @@
+"""The options of experiments.imagenet, and what they may not be."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from experiments.common import UsageError
+from experiments.imagenet_settings import RECIPES, ImagenetSettings, imagenet_settings
+from minicnn.models.allcnn import SMALLEST, VARIANTS
+
+
+def parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    net = p.add_argument_group("the network")
+    net.add_argument(
+        "--variant",
+        choices=VARIANTS,
+        default="baseline",
+        metavar="NAME",
+        help=f"which of the paper's: {', '.join(VARIANTS)} (default baseline)",
+    )
+    net.add_argument("--scale", type=float, default=1.0, help="multiply every width, for small machines")
+    net.add_argument("--dropout", type=float, help="the rate before conv10 (default: as printed, 0 or 0.25)")
+    net.add_argument("--logits-act", action="store_true", help="a ReLU on the logits, as printed; it can die")
+
+    data = p.add_argument_group("data")
+    data.add_argument("--data", type=Path, metavar="DIR", help="folder with train/ and val/, or with a folder a class")
+    data.add_argument("--val-labels", type=Path, metavar="FILE", help="labels of a flat val/ (default: found there)")
+    data.add_argument("--subset", type=int, metavar="N", help="train on N pictures, chosen at random from the seed")
+    data.add_argument(
+        "--bad-images",
+        choices=("fail", "skip"),
+        default="fail",
+        help="pictures that cannot be decoded: stop and name the file (default), or name it and leave it out",
+    )
+    data.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="decoding processes (default: cores)")
+    data.add_argument("--side", type=int, help="side of the square that crops are taken from (default 256)")
+    data.add_argument("--crop", type=int, help="side of the crops (default 224)")
+    data.add_argument("--colour", type=float, help="deviation of the colour noise (default 0.1; 0: none)")
+
+    how = p.add_argument_group("training")
+    how.add_argument("--recipe", choices=RECIPES, help="default: the paper's for this network")
+    how.add_argument("--epochs", type=int, help="length of the schedule, whose phases shrink with it")
+    how.add_argument("--batch", type=int, help="pictures in a batch (default 64)")
+    how.add_argument("--lr", type=float, help="learning rate of the first phase (default: the recipe's)")
+    how.add_argument("--clip", type=float, help="largest norm of the gradient")
+    how.add_argument("--seed", type=int, default=0, help="of weights, order, crops, noise and dropout (default 0)")
+    how.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
+
+    use = p.add_argument_group("use of a trained network")
+    use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")
+    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="with --run: what is it?")
+    use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="also average over 10 crops (default)")
+
+    out = p.add_argument_group("output")
+    out.add_argument("--out", type=Path, help="folder of the run (default runs/<a name made of the settings>)")
+    out.add_argument("--save-every", type=int, default=1000, metavar="N", help="steps between checkpoints (1000)")
+    out.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    out.add_argument("--dry-run", action="store_true", help="print network, schedule, memory and time, and stop")
+    return p
+
+
+def checked_settings(args: argparse.Namespace) -> ImagenetSettings:
+    for name in ("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop"):
+        value = getattr(args, name)
+        if value is not None and not value > 0:
+            raise UsageError(f"--{name} must be positive, got {value}")
+    for name in ("colour", "seed"):
+        value = getattr(args, name)
+        if value is not None and not value >= 0:
+            raise UsageError(f"--{name} must not be negative, got {value}")
+    if args.dropout is not None and not 0 <= args.dropout < 1:
+        raise UsageError(f"--dropout must be in [0, 1), got {args.dropout}")
+    names = "variant scale dropout logits_act subset bad_images side crop colour recipe epochs batch lr clip seed"
+    asked = imagenet_settings(**{name: getattr(args, name) for name in names.split()})
+    if not SMALLEST <= asked.crop <= asked.side:
+        raise UsageError(f"--crop must be from {SMALLEST} to --side, got {asked.crop} and {asked.side}")
+    return asked

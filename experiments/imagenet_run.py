@@ -1,0 +1,193 @@
+"""One training on a folder of photographs, in one folder, and the evaluation of what came of it.
+
+runs/<name>/        as sessions.py says, and
+  classes.json      the classes: names of folders, and in words
+  colours.json      mean, deviation and principal components of the training set's colours
+  bad_images.txt    files that could not be decoded, with --bad-images skip
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.common import read_json, write_csv, write_json
+from experiments.imagenet_settings import ImagenetSettings
+from experiments.progress import Progress
+from experiments.sessions import Bar, Session
+from minicnn.backend import Device
+from minicnn.checkpoint import atomic_write_text
+from minicnn.data.augment import CENTRE, TEN, Normaliser
+from minicnn.data.colour import Colours
+from minicnn.data.files import cache_folder
+from minicnn.data.folders import Pictures, PictureSet
+from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, squares
+from minicnn.data.workers import Decoders
+from minicnn.nn import Sequential
+from minicnn.random import Stream
+from minicnn.training import Totals, Trainer, check_alive, crop_probabilities, judge, top_error
+
+CROPS = {1: (CENTRE,), 10: TEN}
+EVALUATION_BATCH = 64
+BAD = "bad_images.txt"
+
+
+def chosen_pictures(settings: ImagenetSettings, pictures: Pictures) -> Pictures:
+    """Those that a run trains on: all, or a random subset that depends on the seed."""
+    if settings.subset is None:
+        return pictures
+    order = Stream(settings.seed).child("subset").generator().permutation(len(pictures))
+    return pictures.take(np.sort(order[: settings.subset]))
+
+
+def evaluate_pictures(
+    model: Sequential,
+    pictures: Pictures,
+    normalise: Normaliser,
+    settings: ImagenetSettings,
+    decoders: Decoders,
+    bad: BadImages,
+    *,
+    crops: int,
+    device: Device,
+) -> dict[str, float]:
+    """Errors in percent, top1 and top5, of one crop and (_ten) of the mean softmax of ten, if `crops` is 10."""
+    found: dict[int, list[np.ndarray]] = {count: [] for count in CROPS if count <= crops}
+    right: list[np.ndarray] = []
+    with (
+        Progress(len(pictures), "validation, one crop" + (" and ten" if crops == 10 else "")) as progress,
+        closing(squares(pictures, decoders, bad, batch=EVALUATION_BATCH)) as batches,
+    ):
+        for images, labels in batches:
+            right.append(labels)
+            for count, parts in found.items():
+                parts.append(crop_probabilities(model, images, normalise, CROPS[count], settings.crop, device=device))
+            progress(len(images))
+    labels = np.concatenate(right)
+    result: dict[str, float] = {"images": len(labels)}
+    for count, parts in found.items():
+        p, suffix = np.concatenate(parts), "_ten" if count == 10 else ""
+        result |= {f"loss{suffix}": judge(p, labels).loss}
+        result |= {f"top{k}{suffix}": top_error(p, labels, k) for k in (1, 5)}
+    return result
+
+
+class PhotoSession(Session):
+    """A training on files; the state is saved every `save_every` steps, and after every epoch."""
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: ImagenetSettings,
+        data: PictureSet,
+        decoders: Decoders,
+        *,
+        device: Device,
+        save_every: int,
+        crops: int,
+    ):
+        self.settings, self.data, self.decoders, self.device = settings, data, decoders, device
+        self.save_every, self.crops = save_every, crops
+        self.bad = BadImages(settings.bad_images, _lines(folder / BAD))
+        train = chosen_pictures(settings, data.train)
+        write_json(folder / "classes.json", [list(pair) for pair in zip(data.classes, data.readable, strict=True)])
+        self.colours = self._colours(folder, train)
+        batches = PhotoBatches(
+            train,
+            settings.batch,
+            settings.crop,
+            self.colours,
+            decoders,
+            self.bad,
+            settings.seed,
+            flip=settings.flip,
+            colour=settings.colour,
+        )
+        model = settings.build_model().to(device)
+        optimiser = settings.build_optimiser(model, len(batches))
+        super().__init__(folder, Trainer(model, optimiser, batches, device=device, seed=settings.seed))
+
+    def _colours(self, folder: Path, train: Pictures) -> Colours:
+        path = folder / "colours.json"
+        if not path.exists():
+            with Progress(len(train), "colours of the training set") as progress:
+                write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
+        return Colours.from_json(read_json(path))
+
+    def save(self) -> None:
+        super().save()
+        if self.bad.seen:
+            atomic_write_text(self.folder / BAD, "\n".join(self.bad.seen) + "\n")
+
+    def train(self, stop: Callable[[], bool]) -> None:
+        trainer, last = self.trainer, self.settings.epochs
+        while trainer.epoch < last:
+            with Bar(self, last) as bar:
+                saved = trainer.step
+
+                def on_step(trainer: Trainer, bar: Bar = bar) -> None:
+                    nonlocal saved
+                    bar.update(trainer)
+                    if trainer.step - saved >= self.save_every:
+                        self.save()
+                        saved = trainer.step
+
+                totals = trainer.finish_epoch(on_step=on_step, stop=stop)
+                check_alive(totals, self.settings.classes)
+                self.history.append(self._row(totals))
+                errors = f"{self.history[-1]['validation_top1']:.2f} and {self.history[-1]['validation_top5']:.2f} %"
+                bar.close(self.history[-1], f", validation top-1 and top-5 {errors}")
+            self.save()
+            write_csv(self.folder / "metrics.csv", self.history)
+
+    def _row(self, totals: Totals) -> dict[str, Any]:
+        """Of an epoch, with the validation set, which nothing is chosen by."""
+        found = self.evaluate(crops=1)
+        rate = self.trainer.optimiser.lr(self.trainer.optimiser.steps - 1)
+        return {
+            "epoch": self.trainer.epoch,
+            "train_loss": totals.mean_loss,
+            "train_error": totals.error,
+            **{f"validation_{name}": found[name] for name in ("loss", "top1", "top5")},
+            "lr": rate,
+        }
+
+    def evaluate(self, crops: int) -> dict[str, float]:
+        assert isinstance(self.model, Sequential)
+        return evaluate_pictures(
+            self.model,
+            self.data.validation,
+            self.colours.normaliser,
+            self.settings,
+            self.decoders,
+            self.bad,
+            crops=crops,
+            device=self.device,
+        )
+
+    def finish(self) -> dict[str, Any]:
+        print("evaluating ...", file=sys.stderr)
+        found = self.evaluate(self.crops)
+        self.clock()
+        row = self.history[-1]
+        result = {
+            "epoch": self.trainer.epoch,
+            "train_loss": row["train_loss"],  # while it trained, with crops, noise and dropout
+            "train_error": row["train_error"],
+            "test_loss": found["loss"],
+            "test_error": found["top1"],
+            **found,
+            "bad_images": len(self.bad.seen),
+            "seconds": self.seconds,
+        }
+        write_json(self.folder / "result.json", result)
+        return result
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []

@@ -1,0 +1,177 @@
+"""A training in a folder, whatever it trains on: claiming the folder, saving, resuming, progress.
+
+runs/<name>/
+  config.json       settings, what it trains on, environment, command
+  checkpoint.npz    the newest state; checkpoint.previous.npz the one before
+  metrics.csv       a row an epoch
+  result.json       written last: a folder that has one is finished
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.common import UsageError, duration, environment, locked, read_json, write_json
+from minicnn.backend import Device
+from minicnn.checkpoint import load_newest, previous, save
+from minicnn.training import Interrupted, Trainer
+
+
+class Session:
+    """A training under way: the trainer, the history, the time it took."""
+
+    def __init__(self, folder: Path, trainer: Trainer):
+        self.folder, self.trainer, self.model = folder, trainer, trainer.model
+        self.history: list[dict[str, Any]] = []
+        self.seconds = 0.0  # of training, all sessions together
+        self._since = time.monotonic()
+
+    def save(self) -> None:
+        arrays, metadata = self.trainer.state()
+        self.clock()
+        save(self.folder / "checkpoint.npz", arrays, {**metadata, "history": self.history, "seconds": self.seconds})
+
+    def resume(self) -> None:
+        arrays, metadata = load_newest(self.folder / "checkpoint.npz")
+        self.trainer.restore(arrays, metadata)
+        self.history, self.seconds = metadata["history"], metadata["seconds"]
+        print(
+            f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
+        )
+
+    def clock(self) -> None:
+        """Count the time since the last call."""
+        now = time.monotonic()
+        self.seconds, self._since = self.seconds + now - self._since, now
+
+    def train(self, stop: Callable[[], bool]) -> None:
+        """Train to the end; raise Interrupted when stop() says so."""
+        raise NotImplementedError(f"{type(self).__name__} does not define train(stop)")
+
+    def finish(self) -> dict[str, Any]:
+        """Evaluate, write result.json and give its content."""
+        raise NotImplementedError(f"{type(self).__name__} does not define finish()")
+
+
+def run_in(
+    folder: Path,
+    description: dict[str, Any],
+    begin: Callable[[], Session],
+    *,
+    device: Device,
+    resume: bool,
+    command: str,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Train in a folder and give the content of result.json.
+
+    A finished folder gives its result at once.  An unfinished one needs `resume`, and the same description, which
+    says what determines the result.  When stop() says so, the state is saved and Interrupted raised.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        _claim(folder, description, resume, command, device)
+        if (folder / "result.json").exists():
+            return read_json(folder / "result.json")
+        session = begin()
+        if (folder / "checkpoint.npz").exists() or previous(folder / "checkpoint.npz").exists():
+            session.resume()
+        try:
+            session.train(stop)
+        except Interrupted:
+            session.save()
+            raise
+        return session.finish()
+
+
+def _claim(folder: Path, ours: dict[str, Any], resume: bool, command: str, device: Device) -> None:
+    """Write config.json, or check that the one there describes the same training."""
+    path = folder / "config.json"
+    if not path.exists():
+        write_json(path, {**ours, "environment": environment(device), "command": command})
+        return
+    stored = read_json(path)
+    different = [
+        f"{name}: {stored.get('settings', {}).get(name)} there, {value} here"
+        for name, value in ours["settings"].items()
+        if stored.get("settings", {}).get(name) != value
+    ]
+    different += [
+        f"{n}: {stored.get(n)} there, {ours[n]} here" for n in ours if n != "settings" and stored.get(n) != ours[n]
+    ]
+    if different:
+        raise UsageError(
+            f"{folder} holds another run:\n  " + "\n  ".join(different) + "\nChoose another --out, or remove the folder"
+        )
+    if not resume and not (folder / "result.json").exists():
+        raise UsageError(f"{folder} holds an unfinished run: add --resume to go on, or choose another --out")
+
+
+class Bar:
+    """Progress of an epoch: a bar on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, session: Session, last: int):
+        self.session, self.last = session, last
+        self.trainer = session.trainer
+
+    def __enter__(self) -> Bar:
+        self._start = time.monotonic()
+        self._first = self.trainer.step
+        self._spoke = self._start
+        self._bar = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=len(self.trainer.batches),
+                initial=self._first,
+                desc=f"epoch {self.trainer.epoch + 1}/{self.last}",
+                unit="batch",
+                leave=False,
+                dynamic_ncols=True,
+            )
+        return self
+
+    def update(self, trainer: Trainer) -> None:
+        now = time.monotonic()
+        done = trainer.step - self._first
+        speed = done * trainer.batches.batch / max(1e-9, now - self._start)
+        left = (self.last - trainer.epoch) * len(trainer.batches) - trainer.step
+        text = (
+            f"loss {trainer.totals.mean_loss:.3f}, error {trainer.totals.error:.1f} %, {speed:.0f} images/s, "
+            f"{duration(left * trainer.batches.batch / max(1e-9, speed))} left"
+        )
+        if self._bar is not None:
+            self._bar.update(trainer.step - self._bar.n)
+            self._bar.set_postfix_str(text)
+        elif now - self._spoke > 60:
+            self._spoke = now
+            where = f"epoch {trainer.epoch + 1}/{self.last}, step {trainer.step}/{len(trainer.batches)}"
+            print(f"{where}: {text}", file=sys.stderr, flush=True)
+
+    def close(self, row: dict[str, Any], others: str = "") -> None:
+        """The line that remains of an epoch; `others` says how the network does on other images."""
+        line = (
+            f"epoch {row['epoch']}/{self.last}: loss {row['train_loss']:.4f}, train error {row['train_error']:.2f} %"
+            f"{others}, lr {row['lr']:.2g}, {duration(time.monotonic() - self._start)}"
+        )
+        if self._bar is not None:
+            self._bar.close()
+        print(line, file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def fingerprint(indices: np.ndarray) -> dict[str, Any]:
+    """Enough to notice that a run is resumed with other images."""
+    digest = hashlib.sha256(np.ascontiguousarray(indices, dtype="<i8").tobytes()).hexdigest()
+    return {"count": len(indices), "sha256": digest[:16]}

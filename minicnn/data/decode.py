@@ -1,0 +1,107 @@
+"""One photograph from a file, as the networks for ImageNet see it: a square of side x side pixels, or a part of it.
+
+The square is the centre of the picture with its shorter side brought to `side` pixels (Krizhevsky et al. 2012: 256).
+Only the part that is asked for is computed: with f = shorter side / `side` pixels of the file for one of the square,
+pixel (top, left) of the square begins at (y0 + top f, x0 + left f) of the picture, where (y0, x0) is the corner of its
+centre square.  Pillow then resizes that box with a triangle filter as wide as f, which sees across the box's border.
+
+JPEG files that are much too large are decoded at 1/2, 1/4 or 1/8 of their size (Pillow's draft mode).  What a file is
+called does not matter, only what is in it: ImageNet itself has a PNG and some CMYK files called .JPEG.  EXIF data are
+not looked at, so turned photographs stay turned, as in everybody's ImageNet, unless `upright` is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minicnn.data.dataset import DataError
+
+MAX_PIXELS = 80_000_000  # 240 MB when decoded; the largest photographs of ImageNet have less
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
+
+
+class ImageError(DataError):
+    """A file is not a picture that can be used; the message names it and says why."""
+
+    def __init__(self, path: str | Path, why: str):
+        super().__init__(f"{printable(path)}: {why}")
+
+
+class View(NamedTuple):
+    """Pixels top .. top + crop, left .. left + crop of the square of a picture, mirrored if `flip`."""
+
+    path: str
+    crop: int
+    top: int = 0
+    left: int = 0
+    flip: bool = False
+
+
+def decode(view: View, side: int, *, upright: bool = False) -> np.ndarray:
+    """(crop, crop, 3) uint8.  ImageError for everything that can be wrong with a file."""
+    from PIL import Image
+
+    try:
+        with Image.open(view.path, formats=FORMATS) as picture:
+            if math.prod(picture.size) > MAX_PIXELS:
+                raise ImageError(view.path, f"{picture.size[0]}x{picture.size[1]} pixels are too many to decode safely")
+            width, height = picture.size
+            enough = side / min(width, height)
+            picture.draft(None, (math.ceil(enough * width), math.ceil(enough * height)))
+            return _part(_rgb(picture, upright), view, side)
+    except ImageError:
+        raise
+    except Exception as error:  # damaged files make Pillow raise almost anything
+        raise ImageError(view.path, _reason(view.path, error)) from error
+
+
+def read_square(path: str | Path, side: int) -> np.ndarray:
+    """The square of a user's photograph, turned upright, without Pillow's warnings: (side, side, 3) uint8."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return decode(View(str(path), side), side, upright=True)
+
+
+def _rgb(picture: Any, upright: bool) -> Any:
+    from PIL import Image, ImageOps
+
+    if upright:
+        picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith(("I;16", "I", "F")):  # 16 bits or more of grey; Pillow would clip them to 8
+        grey = np.asarray(picture, np.float64)
+        return Image.fromarray((grey / max(1.0, grey.max() / 255)).clip(0, 255).astype(np.uint8)).convert("RGB")
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
+
+
+def _part(picture: Any, view: View, side: int) -> np.ndarray:
+    from PIL import Image
+
+    width, height = picture.size
+    f = min(width, height) / side
+    x, y = (width - side * f) / 2 + view.left * f, (height - side * f) / 2 + view.top * f
+    box = (max(0.0, x), max(0.0, y), min(width, x + view.crop * f), min(height, y + view.crop * f))
+    pixels = np.asarray(picture.resize((view.crop, view.crop), Image.Resampling.BILINEAR, box=box))
+    return pixels[:, ::-1] if view.flip else pixels
+
+
+def _reason(path: str, error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file (a link that leads nowhere?)"
+    if isinstance(error, UnidentifiedImageError):
+        return "the file is empty" if not Path(path).stat().st_size else "not a picture in a known format"
+    if isinstance(error, OSError) and "truncated" in str(error).lower():
+        return "the file is cut short"
+    return f"cannot be decoded ({type(error).__name__}: {error})"
+
+
+def printable(path: str | Path) -> str:
+    """A path as a line of text that every terminal takes, whatever bytes are in it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(path))

@@ -1,0 +1,159 @@
+"""Data sets that are folders of pictures: ImageNet (ILSVRC 2012) as it is unpacked, or any with a folder a class.
+
+    DIR/train/<class>/*.JPEG                     the name of a class is that of its folder, "n01440764"
+    DIR/val/<class>/*.JPEG   or   DIR/val/*.JPEG and a file with the labels (ground_truth.py)
+    DIR/<class>/*.jpg                            without train/; then, as without val/, every tenth file of a class,
+                                                 in the order of names, is kept for validation
+
+Labels are 0, 1, ... in the order of the names of the classes.  Files are taken by the end of their name (decode.py
+lists which); hidden ones and others are left out and counted.  Links are followed, in circles not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from minicnn.data.dataset import DataError
+from minicnn.data.decode import SUFFIXES, printable
+from minicnn.data.ground_truth import class_names, labels_of_flat
+
+TRAIN, VALIDATION = ("train",), ("val", "validation")
+KEPT = 10  # without a validation set: one file of so many is for validation
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Files with labels: names relative to root, labels (N,) int64."""
+
+    root: Path
+    names: tuple[str, ...]
+    labels: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def path(self, i: int) -> str:
+        return os.path.join(self.root, self.names[i])
+
+    def take(self, indices: np.ndarray) -> Pictures:
+        return Pictures(self.root, tuple(self.names[i] for i in indices), self.labels[indices])
+
+    def fingerprint(self) -> dict[str, int | str]:
+        """Enough to notice other files or labels; the place of the folder does not matter."""
+        sha = hashlib.sha256(np.ascontiguousarray(self.labels, "<i8").tobytes())
+        for name in self.names:
+            sha.update(os.fsencode(name) + b"\0")
+        return {"count": len(self), "sha256": sha.hexdigest()[:16]}
+
+
+@dataclass(frozen=True)
+class PictureSet:
+    """classes: names of folders; readable: the same in words, where the data set says them; ignored: files left out."""
+
+    classes: tuple[str, ...]
+    readable: tuple[str, ...]
+    train: Pictures
+    validation: Pictures
+    ignored: tuple[str, ...]
+
+
+def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> PictureSet:
+    """The data set in a folder.  labels: the file with those of a flat validation folder, if it is not found by itself.
+
+    DataError where it is not one, or its parts do not fit together.
+    """
+    root = Path(root).expanduser()
+    if not root.is_dir():
+        raise DataError(f"there is no folder {printable(root)}; --data names one with train/<class>/ and val/ in it")
+    train_root = next((root / name for name in TRAIN if (root / name).is_dir()), root)
+    validation_root = next((root / name for name in VALIDATION if (root / name).is_dir()), None)
+    ignored: list[str] = []
+    classes = tuple(name for name in _folders(train_root) if train_root != root or name not in VALIDATION)
+    if not classes:
+        hint = "; unpack the archives in it first" if any(root.rglob("*.tar")) else ""
+        raise DataError(f"{printable(train_root)} has no folders of classes in it{hint}")
+    train = _by_class(train_root, classes, ignored)
+    present = set(train.labels.tolist())
+    if missing := [name for i, name in enumerate(classes) if i not in present]:
+        raise DataError(
+            f"no pictures in {_some(missing)} of {printable(train_root)}; remove such a folder, or fill it: "
+            "labels are counted by folders"
+        )
+    if validation_root is None:
+        train, validation = _every_tenth(train)
+    elif _folders(validation_root) and not _is_flat(validation_root):
+        if unknown := sorted(set(_folders(validation_root)) - set(classes)):
+            raise DataError(f"{printable(validation_root)} has classes that {train_root.name} lacks: {_some(unknown)}")
+        validation = _by_class(validation_root, classes, ignored)
+    else:
+        names = tuple(_files(validation_root, "", ignored))
+        validation = Pictures(validation_root, names, labels_of_flat(root, validation_root, names, classes, labels))
+    if not len(validation):
+        raise DataError(f"{printable(validation_root or root)} has no pictures for validation")
+    return PictureSet(classes, class_names(root, classes), train, validation, tuple(ignored))
+
+
+def pictures_in(folder: str | os.PathLike[str]) -> list[str]:
+    """The paths of all pictures in a folder and below it, sorted; by their names."""
+    if not Path(folder).is_dir():
+        raise DataError(f"there is no folder {printable(Path(folder))}")
+    return [os.path.join(folder, name) for name in _files(Path(folder), "", [])]
+
+
+def _is_flat(folder: Path) -> bool:
+    """Whether a validation folder holds its pictures together: Tiny ImageNet has them in val/images."""
+    return _folders(folder) == ["images"]
+
+
+def _by_class(root: Path, classes: tuple[str, ...], ignored: list[str]) -> Pictures:
+    names: list[str] = []
+    labels: list[int] = []
+    for label, name in enumerate(classes):
+        found = list(_files(root, name, ignored)) if (root / name).is_dir() else []
+        names += found
+        labels += [label] * len(found)
+    return Pictures(root, tuple(names), np.array(labels, np.int64))
+
+
+def _every_tenth(pictures: Pictures) -> tuple[Pictures, Pictures]:
+    """(to train on, for validation); of a class with fewer than ten files, the last one where there are two."""
+    kept = np.zeros(len(pictures), bool)
+    for label in np.unique(pictures.labels):
+        at = np.flatnonzero(pictures.labels == label)
+        kept[at[KEPT - 1 :: KEPT] if len(at) >= KEPT else at[1:][-1:]] = True
+    return pictures.take(np.flatnonzero(~kept)), pictures.take(np.flatnonzero(kept))
+
+
+def _folders(folder: Path) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _files(root: Path, inside: str, ignored: list[str], above: tuple[str, ...] = ()) -> Iterator[str]:
+    """Names relative to root of the pictures in a folder and in those below it, sorted."""
+    here = os.path.realpath(root / inside)
+    if here in above:  # a link back to where we came from
+        return
+    with os.scandir(root / inside) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        name = os.path.join(inside, entry.name)
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files(root, name, ignored, (*above, here))
+        elif entry.name.lower().endswith(SUFFIXES):  # a link to nothing too: decoding will say so
+            yield name
+        else:
+            ignored.append(os.path.join(root, name))
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(printable(name) for name in names[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

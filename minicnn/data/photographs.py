@@ -1,0 +1,202 @@
+"""Batches of photographs from files: for training, cropped and coloured at random; for evaluation, as squares.
+
+Everything random about batch k of epoch e follows from (seed, e, k), and results come in order, so the batches are the
+same whatever the number of processes, and wherever one begins.  A file that cannot be decoded is left out of its batch
+(BadImages decides whether that is allowed); since that is a property of the file, it changes nothing in this.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from minicnn.checkpoint import atomic_write_text
+from minicnn.data.augment import Normaliser
+from minicnn.data.colour import ALPHA, Colours
+from minicnn.data.dataset import DataError
+from minicnn.data.decode import View
+from minicnn.data.folders import Pictures
+from minicnn.data.loader import AHEAD, ahead
+from minicnn.data.workers import CHUNK, Decoders
+from minicnn.random import Stream
+
+Labelled = Generator[tuple[np.ndarray, np.ndarray], None, None]  # (images, labels), batch by batch
+
+SAMPLE = 10_000  # training images that the colours are computed from, at most
+
+
+@dataclass
+class BadImages:
+    """What to do about a file that cannot be decoded: "fail" raises, "skip" says so, once a file, and goes on."""
+
+    policy: str = "fail"
+    seen: list[str] = field(default_factory=list)
+
+    def __call__(self, message: str) -> None:
+        if self.policy == "fail":
+            raise DataError(f"{message}\nRemove or repair the file, or leave such files out with --bad-images skip")
+        if message not in self.seen:
+            self.seen.append(message)
+            print(f"left out: {message}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class PhotoBatches:
+    """The training set in batches, shuffled, cropped, flipped and coloured anew in every epoch.
+
+    crop     side of the random crops from the square of decoders.side pixels
+    colour   deviation of alpha (colour.py); 0 for none
+    """
+
+    pictures: Pictures
+    batch: int
+    crop: int
+    colours: Colours
+    decoders: Decoders
+    bad: BadImages
+    seed: int
+    flip: bool = True
+    colour: float = ALPHA
+
+    def __post_init__(self) -> None:
+        if not len(self.pictures) or self.batch < 1:
+            raise ValueError(f"PhotoBatches: got {len(self.pictures)} pictures in batches of {self.batch}")
+        if not 1 <= self.crop <= self.decoders.side:
+            raise ValueError(f"PhotoBatches: a square of {self.decoders.side} pixels has no crop of {self.crop}")
+
+    def __len__(self) -> int:
+        """Batches in an epoch."""
+        return -(-len(self.pictures) // self.batch)
+
+    def epoch(self, epoch: int, start: int = 0) -> Labelled:
+        """(x float32, labels) of the batches start, start + 1, ... of an epoch, made by other processes."""
+        return ahead(self._make(epoch, start), AHEAD)
+
+    def _make(self, epoch: int, start: int) -> Labelled:
+        order = Stream(self.seed).at(epoch).child("shuffle").generator().permutation(len(self.pictures))
+        drawn: deque[tuple[np.ndarray, np.ndarray]] = deque()  # (indices, colour noise) of batches under way
+
+        def chunks() -> Iterator[list[View]]:
+            for k in range(start, len(self)):
+                chosen = order[k * self.batch : (k + 1) * self.batch]
+                views, noise = self._draw(chosen, Stream(self.seed).child("augment").at(epoch * len(self) + k))
+                drawn.append((chosen, noise))
+                yield from (views[i : i + CHUNK] for i in range(0, len(views), CHUNK))
+
+        with closing(self.decoders.map(chunks())) as decoded:
+            for k in range(start, len(self)):
+                n = min(self.batch, len(self.pictures) - k * self.batch)
+                x, good = np.empty((n, self.crop, self.crop, 3), np.float32), np.ones(n, bool)
+                for i in range(0, n, CHUNK):
+                    pixels, errors = next(decoded)
+                    normalise(pixels, self.colours.normaliser, drawn[0][1][i : i + CHUNK], out=x[i : i + CHUNK])
+                    for j, message in errors.items():
+                        self.bad(message)
+                        good[i + j] = False
+                chosen, _ = drawn.popleft()
+                if not good.any() and n == self.batch > 1:  # more than some bad files: is the disk gone?
+                    raise DataError(f"none of the {n} pictures of batch {k + 1} can be decoded; {self.bad.seen[-1]}")
+                labels = self.pictures.labels[chosen]
+                yield (x, labels) if good.all() else (x[good], labels[good])
+
+    def _draw(self, chosen: np.ndarray, stream: Stream) -> tuple[list[View], np.ndarray]:
+        """The random crops and flips of a batch, and what is added to its colours, (n, 3)."""
+        rng, room = stream.generator(), self.decoders.side - self.crop
+        corners = rng.integers(0, room + 1, (len(chosen), 2)).tolist()
+        flips = rng.integers(0, 2, len(chosen)).astype(bool) & self.flip
+        noise = self.colours.noise(self.colour * rng.standard_normal((len(chosen), 3)))
+        paths = (self.pictures.path(i) for i in chosen)
+        each = zip(paths, corners, flips, strict=True)
+        return [View(path, self.crop, top, left, bool(flip)) for path, (top, left), flip in each], noise
+
+
+def normalise(pixels: np.ndarray, by: Normaliser, noise: np.ndarray, *, out: np.ndarray) -> None:
+    """out = (pixels / 255 + noise - mean) / std: uint8 (n, H, W, 3), noise (n, 3), float32."""
+    n, _, width, _ = pixels.shape
+    std, mean = np.array(by.std), np.array(by.mean)
+    scale = np.tile(1 / (255 * std), width).astype(np.float32)  # rows as a whole: NumPy is slow at axes of length 3
+    offset = np.tile((noise - mean) / std, width).astype(np.float32)
+    for i in range(n):  # an image at a time stays in the cache
+        rows = out[i].reshape(-1, 3 * width)
+        rows[...] = pixels[i].reshape(-1, 3 * width)
+        rows *= scale
+        rows += offset[i]
+
+
+def squares(pictures: Pictures, decoders: Decoders, bad: BadImages, *, batch: int) -> Labelled:
+    """(images, labels): all pictures in order, as squares of decoders.side pixels, uint8; those that can be decoded."""
+    return ahead(_joined(_squares(pictures, decoders, bad), batch), AHEAD)
+
+
+def _squares(pictures: Pictures, decoders: Decoders, bad: BadImages) -> Labelled:
+    """The same, CHUNK at a time; what it yields is valid until the next is asked for."""
+    views = (View(pictures.path(i), decoders.side) for i in range(len(pictures)))
+    start = 0
+    with closing(decoders.map(_chunks(views))) as decoded:
+        for pixels, errors in decoded:
+            for message in errors.values():
+                bad(message)
+            good = [i for i in range(len(pixels)) if i not in errors]
+            yield pixels[good], pictures.labels[start : start + len(pixels)][good]
+            start += len(pixels)
+
+
+def _chunks(views: Iterator[View]) -> Iterator[list[View]]:
+    while chunk := list(itertools.islice(views, CHUNK)):
+        yield chunk
+
+
+def _joined(parts: Labelled, batch: int) -> Labelled:
+    """Small batches put together to larger ones, of at least `batch` images but for the last."""
+    images: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    with closing(parts):
+        for x, y in parts:
+            images.append(x)
+            labels.append(y)
+            if sum(map(len, labels)) >= batch:
+                yield np.concatenate(images), np.concatenate(labels)
+                images.clear()
+                labels.clear()
+    if sum(map(len, labels)):
+        yield np.concatenate(images), np.concatenate(labels)
+
+
+def colours_of(
+    pictures: Pictures,
+    decoders: Decoders,
+    bad: BadImages,
+    cache: Path,
+    on_images: Callable[[int], object] = lambda images: None,
+) -> Colours:
+    """Those of a training set, from its pictures or SAMPLE of them drawn at random; kept in the folder `cache`."""
+    count = min(SAMPLE, len(pictures))
+    key = json.dumps([pictures.fingerprint(), decoders.side, count, bad.policy])
+    path = cache / "colours" / f"{sha256(key.encode()).hexdigest()[:16]}.json"
+    try:
+        return Colours.from_json(json.loads(path.read_text()))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # not there, or not whole
+    chosen = np.sort(Stream(0).child("colours").generator().permutation(len(pictures))[:count])
+
+    def each() -> Iterator[np.ndarray]:
+        for images, _ in squares(pictures.take(chosen), decoders, bad, batch=CHUNK):
+            yield from images
+            on_images(len(images))
+
+    colours = Colours.of(each())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(path, json.dumps(colours.as_json(), indent=2) + "\n")
+    except OSError as error:
+        print(f"the colours of the training set are not kept for the next time: {error}", file=sys.stderr)
+    return colours

@@ -1,0 +1,86 @@
+"""One file at a time: geometry, odd formats, damaged files."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from minicnn.data import decode as module
+from minicnn.data.decode import ImageError, View, decode, read_square
+from tests.data.photos import photo, write_bad_files, write_odd_files
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Pillow's, which the worker processes ignore too
+
+
+def save(tmp_path, pixels, name="x.png"):
+    Image.fromarray(pixels).save(tmp_path / name)
+    return str(tmp_path / name)
+
+
+def test_the_square_is_the_centre(tmp_path):
+    pixels = photo(np.random.default_rng(0), 64, 40)
+    path = save(tmp_path, pixels)
+    np.testing.assert_array_equal(decode(View(path, 40), 40), pixels[:, 12:52])
+    np.testing.assert_array_equal(decode(View(path, 7, top=3, left=5, flip=True), 40), pixels[3:10, 17:24][:, ::-1])
+
+
+@pytest.mark.parametrize(("width", "height"), [(64, 48), (48, 64), (30, 90), (16, 16)])
+def test_a_part_is_that_part_of_the_resized_picture(tmp_path, width, height):
+    """Only the part is computed, and it is the same; to a rounding, and where the sides are multiples."""
+    path = save(tmp_path, photo(np.random.default_rng(1), 3 * width, 3 * height))
+    square = decode(View(path, 24), 24)
+    part = decode(View(path, 20, top=1, left=3), 24)
+    assert np.abs(square[1:21, 3:23].astype(int) - part).max() <= 1
+    with Image.open(path) as picture:
+        f = min(picture.size) / 24
+        whole = np.asarray(picture.resize((round(picture.width / f), round(picture.height / f)), 2), int)
+    top, left = (whole.shape[0] - 24) // 2, (whole.shape[1] - 24) // 2
+    if whole.shape[0] % 2 == whole.shape[1] % 2 == 0:
+        assert np.abs(whole[top : top + 24, left : left + 24] - square).max() <= 1
+
+
+def test_draft_mode_keeps_enough_pixels(tmp_path):
+    smooth = np.asarray(Image.fromarray(photo(np.random.default_rng(2), 8, 6)).resize((800, 600), 3))
+    Image.fromarray(smooth).save(tmp_path / "large.jpg", quality=95)
+    png = save(tmp_path, smooth)
+    difference = decode(View(str(tmp_path / "large.jpg"), 60), 60).astype(int) - decode(View(png, 60), 60)
+    assert np.abs(difference).mean() < 3
+
+
+def test_odd_files_are_read(tmp_path):
+    count = write_odd_files(tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert len(files) == count
+    for path in files:
+        pixels = decode(View(str(path), 32), 32)
+        assert (pixels.shape, pixels.dtype) == ((32, 32, 3), np.uint8), path
+        assert pixels.std() > 5, path
+
+
+def test_bad_files_are_named_with_the_reason(tmp_path):
+    for name, reason in write_bad_files(tmp_path).items():
+        with pytest.raises(ImageError, match=reason) as caught:
+            decode(View(str(tmp_path / name), 32), 32)
+        assert name in str(caught.value)
+
+
+def test_large_pictures_are_not_decoded(tmp_path, monkeypatch):
+    path = save(tmp_path, photo(np.random.default_rng(0)))
+    monkeypatch.setattr(module, "MAX_PIXELS", 60 * 48 - 1)
+    with pytest.raises(ImageError, match="60x48 pixels are too many"):
+        decode(View(path, 32), 32)
+
+
+def test_names_that_are_not_text(tmp_path):
+    with pytest.raises(ImageError) as caught:
+        decode(View(str(tmp_path / "\udcff\n.jpg"), 32), 32)
+    assert "\\udcff\\n.jpg: there is no such file" in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_own_photographs_are_turned_upright(tmp_path):
+    pixels = photo(np.random.default_rng(0), 40, 40)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees clockwise
+    Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
+    np.testing.assert_array_equal(read_square(tmp_path / "x.png", 40), np.rot90(pixels, -1))
+    np.testing.assert_array_equal(decode(View(str(tmp_path / "x.png"), 40), 40), pixels)
