@@ -40,9 +40,11 @@ def main(arguments: list[str]) -> int:
         "ops": ops, "models": models, "memory": memory, "scaling": scaling,
     }  # fmt: skip
     p.add_argument("--only", default=",".join(sections), help=f"sections, with commas: {', '.join(sections)}")
-    p.add_argument("--models", default=",".join(contenders.MODELS), help=f"of {', '.join(contenders.MODELS)}")
+    p.add_argument(
+        "--models", default=",".join(contenders.MODELS), help=f"of {', '.join(contenders.MODELS)} (default all)"
+    )
     p.add_argument("--ops", default="", help="only the ops whose name contains this")
-    p.add_argument("--batch", type=int, default=128, help="images in a batch (default 128)")
+    p.add_argument("--batch", type=int, help="images in a batch (default 128, and 16 for All-CNN-B)")
     p.add_argument("--rounds", type=int, default=7, help="default 7")
     p.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes a minute a model")
     p.add_argument("--json", type=Path, help="write all figures to this file")
@@ -50,9 +52,9 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     args.models = _chosen("--models", args.models, contenders.MODELS)
     chosen = _chosen("--only", args.only, sections)
-    if args.rounds < 1 or args.batch < 1:
+    if args.rounds < 1 or (args.batch is not None and args.batch < 1):
         raise UsageError("--rounds and --batch must be at least 1")
-    print(f"minicnn with {threads()} threads; {contenders.torch_version()}; batch {args.batch}; {args.rounds} rounds")
+    print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")
         return 0
@@ -105,7 +107,7 @@ def ops(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         [34, 8, 8, 18, 8, 21],
     )
     ratios = []
-    for case in bench_layers.op_cases(args.batch):
+    for case in bench_layers.op_cases(args.batch or 128):
         if args.ops not in case.name:
             continue
         times = interleaved(case.calls(), args.rounds)
@@ -133,7 +135,7 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for kind in ("training", "inference"):
         what = "Training step" if kind == "training" else "Inference"
         show = Live(
-            f"{what}, batch {args.batch}, ms",
+            f"{what}, ms",
             ["network", "ours", "PyTorch", "x PyTorch", "its best", "images/s", "of peak", "error: ours, PyTorch"],
             [18, 8, 8, 18, 24, 8, 8, 21],
         )
@@ -148,7 +150,8 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 "times": _plain(times),
                 "ratio": _ratio(compared),
                 "errors": errors,
-                "images_per_second": args.batch / ours,
+                "batch": case.batch,
+                "images_per_second": case.batch / ours,
             }
             show.row(
                 [
@@ -157,7 +160,7 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     _ms(times[compared.rival].median) if compared else "-",
                     str(compared or "-"),
                     compared.rival if compared else "-",
-                    f"{args.batch / ours:.0f}",
+                    f"{case.batch / ours:.0f}",
                     f"{case.flops / ours / args.peak:.0%}",
                     _errors(*errors),
                 ]
@@ -171,14 +174,15 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The peak of each side, measured in a process of its own."""
     show = Live(
-        f"Peak memory of three training steps, batch {args.batch}, MiB (imports included; in brackets without)",
+        "Peak memory of three training steps, MiB (imports included; in brackets without)",
         ["network", "ours", "PyTorch"],
         [18, 18, 18],
     )
     for name in args.models:
         row: dict[str, Any] = {"model": name}
         for side in ("ours", "torch"):
-            row[side] = peak_memory(side, name, args.batch) if side in contenders.sides() else None
+            batch = args.batch or contenders.MODELS[name].batch
+            row[side] = peak_memory(side, name, batch) if side in contenders.sides() else None
         yield row
         cells = [
             f"{r['peak']:.0f} ({r['peak'] - r['imported']:.0f})" if r else "-" for r in (row["ours"], row["torch"])
@@ -189,13 +193,14 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Our training step over threads and over batch sizes."""
     name = args.models[0]
+    full = args.batch or contenders.MODELS[name].batch
     for what, values in (("threads", contenders.thread_counts()), ("batch", [1, 8, 32, 128])):
-        calls = {str(v): contenders.scaling_call(name, **{"batch": args.batch} | {what: v}) for v in values}
+        calls = {str(v): contenders.scaling_call(name, **{"batch": full} | {what: v}) for v in values}
         times = interleaved(calls, args.rounds)
         rows = []
         for value in values:
             seconds = times[str(value)].median
-            rate = (value if what == "batch" else args.batch) / seconds
+            rate = (value if what == "batch" else full) / seconds
             rows.append([str(value), _ms(seconds), f"{rate:.0f}"])
             yield {"model": name, what: value, "seconds": seconds, "images_per_second": rate}
         print(f"\nTraining step of {name} by {what}\n\n{table([what, 'ms', 'images/s'], rows)}")

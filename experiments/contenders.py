@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -19,13 +20,27 @@ from minicnn.parallel import threads, use_threads
 from minicnn.random import Stream
 
 Call = Callable[[], object]
-MODELS: dict[str, Callable[[], nn.Sequential]] = {
-    "convpool": lambda: models.convpool("relu"),
-    "convpool-double": lambda: models.convpool("relu", "double"),
-    "crelu": lambda: models.convpool("crelu"),
-    "crelu-half": lambda: models.convpool("crelu", "half"),
-    "vgg": lambda: models.vgg("relu", ()),
-    "vgg-crelu": lambda: models.vgg("crelu", (1, 3, 5)),
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network, the side of the images it takes, how many classes it tells apart and the size of a batch."""
+
+    build: Callable[[], nn.Sequential]
+    side: int = 32
+    classes: int = 10
+    batch: int = 128
+
+
+MODELS: dict[str, Network] = {
+    "convpool": Network(lambda: models.convpool("relu")),
+    "convpool-double": Network(lambda: models.convpool("relu", "double")),
+    "crelu": Network(lambda: models.convpool("crelu")),
+    "crelu-half": Network(lambda: models.convpool("crelu", "half")),
+    "vgg": Network(lambda: models.vgg("relu", ())),
+    "vgg-crelu": Network(lambda: models.vgg("crelu", (1, 3, 5))),
+    "allcnn": Network(lambda: models.allcnn_b(), side=224, classes=1000, batch=16),
+    "allcnn-crelu": Network(lambda: models.allcnn_b("crelu-conv1-4"), side=224, classes=1000, batch=16),
 }
 HYPER: dict[str, Any] = {"momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}
 
@@ -62,12 +77,13 @@ def nchw(array: np.ndarray, channels_last: bool) -> Any:
 class ModelCase:
     """A network with a batch of noise: a training step (loss, gradients, SGD with momentum), or the logits alone."""
 
-    def __init__(self, name: str, batch: int, *, training: bool):
-        self.name, self.training = name, training
-        rng = np.random.default_rng(0)
-        self.x = rng.standard_normal((batch, 32, 32, 3)).astype(np.float32)
-        self.labels = rng.integers(0, 10, batch)
-        work = nn.describe(MODELS[name](), (32, 32, 3)).multiply_adds * batch
+    def __init__(self, name: str, batch: int | None = None, *, training: bool):
+        self.network, self.training = MODELS[name], training
+        self.batch = self.network.batch if batch is None else batch
+        shape, rng = (self.network.side, self.network.side, 3), np.random.default_rng(0)
+        self.x = rng.standard_normal((self.batch, *shape)).astype(np.float32)
+        self.labels = rng.integers(0, self.network.classes, self.batch)
+        work = nn.describe(self.network.build(), shape).multiply_adds * self.batch
         self.flops = (6 if training else 2) * work
 
     def calls(self, *, compiled: bool) -> dict[str, Call]:
@@ -81,7 +97,7 @@ class ModelCase:
         return calls
 
     def ours(self) -> Call:
-        model = MODELS[self.name]()
+        model = self.network.build()
         if not self.training:
             return lambda: model(self.x)
         optimiser = SGD(model.parameters(), 1e-3, **HYPER)
@@ -100,7 +116,7 @@ class ModelCase:
         import torch
 
         torch_version()  # sets the threads
-        model = torch_twin(MODELS[self.name]()).train(self.training)
+        model = torch_twin(self.network.build()).train(self.training)
         x, labels = nchw(self.x, channels_last), torch.from_numpy(self.labels)
         if channels_last:
             model = model.to(memory_format=torch.channels_last)
@@ -124,12 +140,12 @@ class ModelCase:
         return step
 
     def errors(self) -> tuple[float, float | None]:
-        """Ours and PyTorch's: the logits of 8 images (in evaluation mode) against float64 textbook ops."""
+        """Ours and PyTorch's: the logits of at most 8 images (in evaluation mode) against float64 textbook ops."""
         x = self.x[:8]
-        model = MODELS[self.name]()
+        model = self.network.build()
         ours = model(x).data
         with _variable("MINICNN_FAST", "0"):
-            exact = MODELS[self.name]().to(dtype="float64")(x.astype(np.float64)).data
+            exact = self.network.build().to(dtype="float64")(x.astype(np.float64)).data
         theirs = None
         if "torch" in sides():
             import torch
@@ -153,7 +169,7 @@ def thread_counts() -> list[int]:
     return sorted({1, 2, 4, threads()} & set(range(1, threads() + 1)))
 
 
-def scaling_call(model: str, *, batch: int, threads: int | None = None) -> Call:
+def scaling_call(model: str, *, batch: int | None, threads: int | None = None) -> Call:
     """A training step with so many threads."""
     step = ModelCase(model, batch, training=True).ours()
     if threads is None:

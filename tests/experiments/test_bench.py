@@ -50,7 +50,7 @@ def test_errors_are_against_float64(without_torch):
 
 def test_a_training_step_changes_the_weights_and_inference_does_not(without_torch, monkeypatch):
     model = contenders.models.convpool("crelu", "half", scale=0.1)
-    monkeypatch.setitem(contenders.MODELS, "small", lambda: model)
+    monkeypatch.setitem(contenders.MODELS, "small", contenders.Network(lambda: model))
     for training in (False, True):
         before = {name: value.copy() for name, value in model.state_dict().items()}
         case = contenders.ModelCase("small", 2, training=training)
@@ -60,7 +60,7 @@ def test_a_training_step_changes_the_weights_and_inference_does_not(without_torc
 
 
 def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, capsys):
-    small = {"small": lambda: contenders.models.convpool("crelu", "half", scale=0.1)}
+    small = {"small": contenders.Network(lambda: contenders.models.convpool("crelu", "half", scale=0.1))}
     monkeypatch.setattr(contenders, "MODELS", small)
     monkeypatch.setattr(bench_layers, "CONVOLUTIONS", ((3, 4, 3, 4),))
     monkeypatch.setattr(timing, "PAUSE", 0)
