@@ -20,12 +20,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from experiments import bench_layers, contenders
 from experiments.common import UsageError, environment, run_main, table, write_json
 from experiments.memory import peak_memory
-from experiments.timing import Ratio, geometric_mean, interleaved, matmul_peak, ratio
+from experiments.timing import Ratio, interleaved, matmul_peak, ratio
 from minicnn.backend import CPU
 from minicnn.parallel import threads
 
@@ -91,6 +92,11 @@ class Live:
         print("  ".join(padded).rstrip(), flush=True)
 
 
+def _summarise(ratios: list[float]) -> None:
+    if ratios:
+        print(f"\ngeometric mean {geometric_mean(ratios):.2f} x PyTorch, least {min(ratios):.2f}")
+
+
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.1f}"
 
@@ -126,8 +132,7 @@ def ops(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         )
         if compared:
             ratios.append(compared.median)
-    if ratios:
-        print(f"\ngeometric mean {geometric_mean(ratios):.2f} x PyTorch, least {min(ratios):.2f}")
+    _summarise(ratios)
 
 
 def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -167,8 +172,7 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             )
             if compared:
                 ratios.append(compared.median)
-        if ratios:
-            print(f"\ngeometric mean {geometric_mean(ratios):.2f} x PyTorch, least {min(ratios):.2f}")
+        _summarise(ratios)
 
 
 def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

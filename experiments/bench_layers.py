@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,29 +46,23 @@ class OpCase:
         if "torch" in sides():
             for channels_last in (False, True):
                 kind = "channels last" if channels_last else "contiguous"
-                calls[f"eager, {kind}"] = lambda c=channels_last: self._theirs(g, c)  # type: ignore[misc]
+                calls[f"eager, {kind}"] = partial(self._theirs, *self._inputs(g, channels_last))
         return calls
 
-    def _theirs(self, g: np.ndarray, channels_last: bool) -> list[Any]:
+    def _theirs(self, inputs: list[Any], gradient: Any) -> list[Any]:
         import torch
 
-        inputs, gradient = self._inputs(channels_last)
-        y = self.theirs(*inputs)
-        return list(torch.autograd.grad(y, inputs, gradient))
+        return list(torch.autograd.grad(self.theirs(*inputs), inputs, gradient))
 
-    @cache  # noqa: B019  (a case lives as long as its measurement)
-    def _inputs(self, channels_last: bool) -> tuple[list[Any], Any]:
+    def _inputs(self, g: np.ndarray, channels_last: bool) -> tuple[list[Any], Any]:
+        """The arrays and the gradient as PyTorch has them."""
         import torch
 
         x, *parameters = self.arrays
-        g = self.gradient()
         inputs = [nchw(x, channels_last)]
         for p in parameters:
             inputs.append(nchw(p.transpose(3, 0, 1, 2), channels_last) if p.ndim == 4 else torch.from_numpy(p.copy()))
         return [i.requires_grad_() for i in inputs], nchw(g, channels_last)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def errors(self) -> tuple[float, float | None]:
         """Ours and PyTorch's: y and all gradients against the textbook in float64."""
@@ -77,9 +71,9 @@ class OpCase:
         ours = largest_error(self._values(self.op.pair, np.float32, g), exact)
         if "torch" not in sides():
             return ours, None
-        inputs, _ = self._inputs(False)
+        inputs, gradient = self._inputs(g, False)
         y = self.theirs(*inputs).detach().numpy().transpose(0, 2, 3, 1)
-        gx, *others = (a.numpy() for a in self._theirs(g, False))
+        gx, *others = (a.numpy() for a in self._theirs(inputs, gradient))
         theirs = [y, gx.transpose(0, 2, 3, 1), *(a.transpose(2, 3, 1, 0) if a.ndim == 4 else a for a in others)]
         return ours, largest_error(theirs, exact)
 

@@ -69,10 +69,6 @@ def ratio(times: Mapping[str, Times], ours: str) -> Ratio | None:
     return Ratio(float(median), float(low), float(high), rival)
 
 
-def geometric_mean(values: list[float]) -> float:
-    return statistics.geometric_mean(values)
-
-
 def matmul_peak(dtype: str = "float32", size: int = 2048) -> float:
     """Floating-point operations a second of one large matrix product on all cores, the best of five."""
     a = np.ones((size, size), dtype)

@@ -75,7 +75,7 @@ def cut(start: int, stop: int, length: int) -> list[slice]:
     return [slice(i, min(i + length, stop)) for i in range(start, stop, length)]
 
 
-def over_batch(work: Callable[[slice], None], n: int, sample_bytes: int, like: Array) -> None:
+def over_batch(work: Callable[[slice], object], n: int, sample_bytes: int, like: Array) -> None:
     """Call work(piece) for every piece of a batch of n samples."""
     over_slices(work, pieces(n, sample_bytes, like), like)
 
@@ -85,7 +85,7 @@ def sum_over_batch(work: Callable[[slice, Array], object], n: int, sample_bytes:
     sum_over_slices(work, pieces(n, sample_bytes, into), into)
 
 
-def over_slices(work: Callable[[slice], None], slices: list[slice], like: Array) -> None:
+def over_slices(work: Callable[[slice], object], slices: list[slice], like: Array) -> None:
     """Call work(piece) for every one of the slices."""
     _run(work, slices, like)
 
@@ -105,7 +105,7 @@ def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice],
         first, *others = groups[group]
         work(slices[first], sums[group])
         if others:
-            part = scratch("part", into.shape, into.dtype) if host else array_module(into).empty(into.shape, into.dtype)
+            part = empty("part", into.shape, into.dtype)
             for i in others:
                 work(slices[i], part)
                 sums[group] += part
@@ -132,7 +132,7 @@ _jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
 _workers = 0  # threads that wait for jobs
 
 
-def _run(work: Callable[[Any], None], items: Any, like: Array) -> None:
+def _run(work: Callable[[Any], object], items: Any, like: Array) -> None:
     """work(item) for every item; on the CPU by several threads, this one among them."""
     if _here.busy or array_module(like) is not np:
         for item in items:

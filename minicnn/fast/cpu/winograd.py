@@ -47,6 +47,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -96,13 +98,21 @@ class Algorithm:
         return np.kron(self.filter_matrix, self.filter_matrix)
 
 
+@cache
+def matrices(algorithm: Algorithm, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """B' (6, 6), A' (m, 6) and the transformation of the filters (36, r r), in this precision."""
+    b, a, g = (B_T, algorithm.output_matrix, algorithm.filter_transform)
+    return np.ascontiguousarray(b, dtype), np.ascontiguousarray(a, dtype), np.ascontiguousarray(g, dtype)
+
+
 ALGORITHMS = {3: Algorithm(4, 3), 5: Algorithm(2, 5)}  # by the size of the kernel
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
     """Whether Winograd computes this convolution, and is likely to be faster than im2col.
 
-    The transforms cost 36 * 36 for each pixel of a tile and channel, which enough channels and filters must outweigh.
+    The transforms cost 2 * 6 for each place of a tile and channel, and several passes over memory, which enough
+    channels and filters must outweigh.
     """
     return (
         type(x) is np.ndarray
@@ -119,7 +129,7 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 LEAST_CHANNELS = 24
 PIECE_BYTES = 2 << 20  # of V or M in one piece: about the cache of a core
 LEAST_TILES = 64  # in one piece: with fewer, U is read too often, and Python takes a larger share
-GROUP_TILES = 512
+GROUP_TILES = 512  # in one product of the weight gradient: fewer make more partial sums, each as large as U
 BIAS = 7  # the place (1, 1) of a tile
 
 
@@ -211,8 +221,7 @@ class Tiling:
         self.size: Pair2 = (self.step * self.rows, self.step * self.columns)
         self.whole = windows.out == self.size
         self.channels, self.features, self.dtype = x.shape[3], filters, x.dtype
-        matrices = (B_T, algorithm.output_matrix, algorithm.filter_transform)
-        self.input, self.output, self.filters = (np.ascontiguousarray(a, x.dtype) for a in matrices)
+        self.input, self.output, self.filters = matrices(algorithm, x.dtype)
         tiles, quarter = self.rows * self.columns, -(-len(x) // 4)
         place = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize
         self.piece = max(1, min(max(PIECE_BYTES // place, LEAST_TILES // tiles), quarter))

@@ -71,7 +71,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
     def forward(block: slice) -> None:
         v, m = transformed(block), tiles(block, "filters")
-        over_slices(lambda some: _done(np.matmul(v[some], filters(some), out=m[some])), places, x)
+        over_slices(lambda some: np.matmul(v[some], filters(some), out=m[some]), places, x)
         if b is not None:
             m[BIAS] += b
         over_images(lambda images, at: tiling.output_transform(m[:, at], y[images]), block)
@@ -122,11 +122,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     def back(gu: np.ndarray) -> np.ndarray:
         """gw = G' gU G."""
         gw = empty(taps.shape, x.dtype)
-        over_slices(lambda p: _done(np.matmul(transform.T, gu[:, p], out=gw[:, p])), cut(0, c * f, COLUMNS), x)
+        over_slices(lambda p: np.matmul(transform.T, gu[:, p], out=gw[:, p]), cut(0, c * f, COLUMNS), x)
         return gw.reshape(w.shape)
 
     return y, vjp
-
-
-def _done(_: object) -> None:
-    """For work that is one expression."""
