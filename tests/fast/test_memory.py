@@ -61,11 +61,33 @@ def test_what_one_gets():
     assert memory.kept_bytes() == 0
 
 
-def test_the_shelf_has_an_end(monkeypatch):
-    monkeypatch.setattr(memory, "MOST_KEPT", 2)
-    arrays = [memory.empty(SHAPE, np.float32) for _ in range(5)]
-    arrays.clear()
-    assert memory.kept_bytes() == 2 * 1_200_000
+def test_the_smallest_block_that_is_large_enough():
+    large, middle = memory.empty((4, *SHAPE), np.float32), memory.empty((2, *SHAPE), np.float32)
+    where = address(middle)
+    del large, middle
+    small = memory.empty(SHAPE, np.float32)
+    assert (address(small), small.shape) == (where, SHAPE)
+    assert memory.kept_bytes() == 4 * 1_200_000
+
+
+def test_no_block_that_is_far_too_large():
+    large = memory.empty((9, *SHAPE), np.float32)
+    where = address(large)
+    del large
+    assert address(memory.empty(SHAPE, np.float32)) != where
+
+
+def test_the_shelf_has_an_end():
+    """Four small blocks come back, 4.8 MB.  A large one of 4.8 MB is new: with all of them that would be twice the most
+    that was ever lent, so the oldest are given up until it is 1.25 times as much: one is left."""
+    arrays = [memory.empty(SHAPE, np.float32) for _ in range(4)]
+    newest = address(arrays[-1])
+    while arrays:
+        del arrays[0]
+    large = memory.empty((4, *SHAPE), np.float32)
+    assert memory.kept_bytes() == 1_200_000
+    assert address(memory.empty(SHAPE, np.float32)) == newest
+    del large
 
 
 def test_many_threads():

@@ -8,6 +8,10 @@ is let go of and hands it out again:
 
 The array lies in a block of bytes that is lent to it.  Its base is the Loan, which nobody else holds: when the array
 and all its views are gone, so is the Loan, and the block goes back to the shelf.
+
+A smaller array may get a larger block: of the many sizes that a network has, few are in use at once.  And the shelf has
+an end: before the system is asked for a new block, the blocks that have lain there longest are given up, until all
+memory, lent and idle, is at most a quarter more than was ever lent at once.
 """
 
 from __future__ import annotations
@@ -20,9 +24,11 @@ from typing import Any
 import numpy as np
 
 LEAST_BYTES = 1 << 20  # smaller arrays are left to NumPy
-MOST_KEPT = 64  # blocks of one size on the shelf
+MOST_TOO_LARGE = 8  # a block may be so many times as large as the array in it
+IDLE = 1.25  # all memory, compared with the most that was ever lent at once
 
-_shelf: dict[int, list[np.ndarray]] = {}
+_shelf: list[np.ndarray] = []  # idle blocks, the last to come back at the end
+_lent = _most_lent = 0  # bytes: now, and at most so far
 _lock = threading.RLock()  # a block may come back while another is being taken, in the same thread
 
 
@@ -32,14 +38,9 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if size < LEAST_BYTES:
         return np.empty(shape, dtype)
-    with _lock:
-        blocks = _shelf.get(size)
-        block = blocks.pop() if blocks else None
-    if block is None:
-        block = np.empty(size, np.uint8)
-    loan = Loan(block)
+    loan = Loan(block := _take(size))
     weakref.finalize(loan, _put_back, block).atexit = False
-    return np.asarray(loan).view(dtype).reshape(shape)
+    return np.asarray(loan)[:size].view(dtype).reshape(shape)
 
 
 class Loan:
@@ -49,20 +50,35 @@ class Loan:
         self.__array_interface__ = block.__array_interface__
 
 
-def _put_back(block: np.ndarray) -> None:
+def _take(size: int) -> np.ndarray:
+    """A block of at least this size: the smallest on the shelf, the last of these to come back, or a new one."""
+    global _lent, _most_lent
     with _lock:
-        blocks = _shelf.setdefault(block.size, [])
-        if len(blocks) < MOST_KEPT:
-            blocks.append(block)
+        fit = [i for i, block in enumerate(_shelf) if size <= block.size <= MOST_TOO_LARGE * size]
+        block = _shelf.pop(min(fit, key=lambda i: (_shelf[i].size, -i))) if fit else None
+        _lent += size if block is None else block.size
+        _most_lent = max(_most_lent, _lent)
+        while block is None and _shelf and _lent + kept_bytes() > IDLE * _most_lent:
+            del _shelf[0]
+    return np.empty(size, np.uint8) if block is None else block
+
+
+def _put_back(block: np.ndarray) -> None:
+    global _lent
+    with _lock:
+        _lent -= block.size
+        _shelf.append(block)
 
 
 def kept_bytes() -> int:
     """How much memory lies on the shelf."""
     with _lock:
-        return sum(size * len(blocks) for size, blocks in _shelf.items())
+        return sum(block.size for block in _shelf)
 
 
 def clear() -> None:
-    """Give the memory on the shelf back to the system."""
+    """Give the memory on the shelf back to the system, and forget how much was ever lent."""
+    global _most_lent
     with _lock:
         _shelf.clear()
+        _most_lent = _lent
