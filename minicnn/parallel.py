@@ -31,6 +31,7 @@ from minicnn.backend import Array, array_module
 from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
+LEAST_SHARED_BYTES = 1 << 20  # less than this is not worth a second thread
 DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, little beside its memory
 PARTIAL_SUMS = 16  # a sum over a batch is taken in so many parts, which are then added in order
 
@@ -64,9 +65,16 @@ def use_threads(count: int) -> Iterator[None]:
 
 
 def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
-    """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device."""
-    budget = HOST_PIECE_BYTES if array_module(like) is np else DEVICE_PIECE_BYTES
-    return cut(0, n, budget // max(1, sample_bytes))
+    """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device.
+
+    On the CPU their number is a multiple of four where that is worth it: five for two threads, and one waits.
+    """
+    if array_module(like) is not np:
+        return cut(0, n, DEVICE_PIECE_BYTES // max(1, sample_bytes))
+    count = -(-n // max(1, HOST_PIECE_BYTES // max(1, sample_bytes)))
+    if n * sample_bytes >= LEAST_SHARED_BYTES:
+        count = 4 * -(-count // 4)
+    return cut(0, n, -(-n // max(1, count)))
 
 
 def cut(start: int, stop: int, length: int) -> list[slice]:

@@ -1,7 +1,7 @@
 """Convolution as a matrix product, a few images at a time: the columns stay in the cache, and so does their memory.
 
 The same sums as ops/conv.py.  What differs: the columns are copied into scratch memory that is used again and again,
-the bias is added while a piece is in the cache, and a 1x1 convolution needs no columns at all: the pixels are.
+the bias is added while a piece is in the cache, and a 1x1 convolution needs no columns at all: the pixels are the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     check_filters(x, w, b)
     n, f = x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
-    pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.padded_size() == windows.size
+    pixels_are_rows = windows.k == windows.stride == (1, 1)
+    if pixels_are_rows and windows.out != windows.size:
+        return _framed(x, w, b, windows)
     matrix = w.reshape(-1, f)  # (kh kw C, F)
     length = len(matrix)
     oh, ow = windows.out
@@ -73,6 +75,20 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
         if gw is not None:
             sum_over_batch(weight_gradient, n, sample_bytes, into=gw)
             gw = gw.reshape(w.shape)
+        return gx, gw, None if b is None else bias_gradient(g)
+
+    return y, vjp
+
+
+def _framed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, windows: Windows) -> Pair:
+    """A 1x1 convolution with padding: of the padding it sees nothing, so around the image there is the bias alone."""
+    inner, inner_vjp = conv2d(x, w, b)
+    y = empty((len(x), *windows.out, w.shape[3]), x.dtype)
+    y[...] = 0 if b is None else b
+    windows.crop(y)[...] = inner
+
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        gx, gw, _ = inner_vjp(np.ascontiguousarray(windows.crop(g)), needs)
         return gx, gw, None if b is None else bias_gradient(g)
 
     return y, vjp
