@@ -22,7 +22,7 @@ from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch
 
-LEAST_FILTERS = 4 << 20  # bytes of U: twice what fits in the cache of one core
+LEAST_FILTERS = 3 << 20  # bytes of U: more than fits in the cache of one core
 BLOCK_BYTES = 64 << 20  # of V and M for one block of images
 PLACES = 4  # of the 36, at a time
 COLUMNS = 1 << 16  # of C F, at a time, when the filters' gradient is transformed back
