@@ -64,7 +64,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if args.list:
         return args
     if args.task is None or args.answer is None:
-        raise UsageError("which task and which file?  python -m exercises.check TASK FILE, or --list")
+        raise UsageError("which task and which file?  Give both, or --list")
     if args.task not in TASKS:
         raise UsageError(f"there is no task {args.task!r}; there are {', '.join(TASKS)}")
     if args.seed < 0 or not args.seconds > 0:
