@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from exercises.catalogue import TASKS
-from experiments.common import UsageError, run_main, table
+from experiments.common import UsageError, run_main
 
 MODULE = "exercises.check"
 ROOT = Path(__file__).parents[1]
@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[1]
 def main(arguments: list[str]) -> int:
     args = parse(arguments)
     if args.list:
-        rows = [[name, task.title, task.level, f"{task.minutes} min"] for name, task in TASKS.items()]
-        print(table(["task", "title", "level", "time"], rows))
+        for name, task in TASKS.items():
+            print(f"{name:18}{task.level:13}{task.minutes:4} min   {task.title}")
         return 0
     if args.dry_run:
         print(f"would check {args.answer} as an answer to {args.task}: {TASKS[args.task].title}")

@@ -76,9 +76,13 @@ MISTAKES = [
     ),
     Mistake("pairing_null", "modulus", "cosines = phi @ phi.T", "cosines = -abs(phi @ phi.T)", "mu is wrong"),
     Mistake("pairing_null", "lengths", "rows / np.linalg.norm(rows, axis=1, keepdims=True)", "rows", "mu is wrong"),
-    Mistake("pairing_null", "uniform entries", "rng.normal(size=shape)", "rng.random(shape)", "mean is off"),
+    Mistake("pairing_null", "uniform entries", "rng.normal(size=shape)", "rng.random(shape)", "distribution is off"),
     Mistake(
-        "pairing_null", "corners of a cube", "rng.normal(size=shape)", "rng.choice([-1.0, 1.0], shape)", "mean is off"
+        "pairing_null",
+        "corners of a cube",
+        "rng.normal(size=shape)",
+        "rng.choice([-1.0, 1.0], shape)",
+        "distribution is off",
     ),
     Mistake("pairing_null", "its own generator", "mu(rng.normal", "mu(np.random.default_rng().normal", "same rng"),
     Mistake(
