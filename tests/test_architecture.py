@@ -75,7 +75,7 @@ def test_packages_are_all_listed():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     found = {
         ".".join(path.parent.relative_to(ROOT).parts)
-        for top in ("minicnn", "reference", "experiments")
+        for top in ("minicnn", "reference", "experiments", "exercises")
         for path in (ROOT / top).rglob("__init__.py")
     }
     assert set(listed) == found

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import minicnn
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
@@ -45,11 +47,11 @@ def test_the_op_in_contributing_is_right(capsys):
 
 
 def commands():
-    """Every `python -m ...` in the documents and in the docstrings of the experiments."""
-    sources = [*DOCUMENTS, *(ROOT / "experiments").glob("*.py")]
+    """Every `python -m ...` in the documents and in the docstrings of the experiments and of the exercises."""
+    sources = [*DOCUMENTS, *(ROOT / "experiments").glob("*.py"), ROOT / "exercises" / "check.py"]
     found = set()
     for source in sources:
-        for line in re.findall(r"python -m ((?:experiments|minicnn)[^`\n\"']*)", source.read_text()):
+        for line in re.findall(r"python -m ((?:experiments|exercises|minicnn)[^`\n\"']*)", source.read_text()):
             found.add(re.split(r"\s{2,}|\s\|", line.strip())[0])
     return sorted(found)
 
@@ -85,12 +87,40 @@ def test_what_the_map_names_exists():
             assert hasattr(module, name), f"{path}.py has no {name}"
 
 
+def test_the_map_is_complete():
+    """Every section with content, table, figure, algorithm and statement of the paper is named in a first column."""
+    text = (ROOT / "docs" / "paper_map.md").read_text()
+    first = "\n".join(row.split("|")[1] for row in re.findall(r"^\|.*\|$", text, re.M))
+    for kind, prefix, start, end in re.findall(r"(Table|Figure)s (S?)(\d+) to S?(\d+)", first):
+        first += "".join(f"\n{kind} {prefix}{n}" for n in range(int(start), int(end) + 1))
+    for kind, one, other in re.findall(r"(Table|section|Definition)s (\S+?)(?:,| and) (\S+)", first):
+        first += f"\n{kind} {one}\n{kind} {other}"
+    sections = ["2.1", "2.2", "3.1", "3.2", "4.1", "4.2", "4.3", *(f"S{n}" for n in (*range(2, 8), "1.1", "1.2"))]
+    needed = [f"section {n}" for n in sections]
+    needed += [f"Table {n}" for n in (*range(1, 7), *(f"S{n}" for n in range(1, 14)))]
+    needed += [f"Figure {n}" for n in (1, 2, 3, 4, 5, "S1")] + ["Algorithm 1", "Algorithm 2", "equation (S1)"]
+    needed += [f"Definition {n}" for n in ("2.1", "S1.1", "S1.2", "S2.1")]
+    needed += ["Proposition 2.1 = S1.1", "Proposition S1.2", "Theorem S1.3", "Lemma S1.4", "Theorem S1.5"]
+    needed += ["Lemma S2.1", "Proposition S2.2", "Corollary S2.3", "Theorem 4.1 = S2.4", "Theorem S3.1"]
+    missing = [name for name in needed if not re.search(rf"{re.escape(name)}(?![\d.])", first)]
+    assert not missing
+
+
+def test_the_citation_is_of_this_version_and_this_paper():
+    text = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {minicnn.__version__}\n" in text
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    title = re.search(r"type: conference-paper\n    title: \"(.*)\"", text)[1]
+    assert f"*{title}*" in readme
+    assert re.findall(r"family-names: (\w+)", text) == ["Shang", "Sohn", "Almeida", "Lee"]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_files_and_links_exist(document):
     text = document.read_text()
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (document.parent / target).exists(), target
-    for path in re.findall(r"`((?:minicnn|reference|experiments|tests|docs|\.ci)/[\w./]*)`", text):
+    for path in re.findall(r"`((?:minicnn|reference|experiments|exercises|tests|docs|\.ci)/[\w./]*)`", text):
         assert (ROOT / path).exists(), path
 
 

@@ -1,0 +1,1 @@
+"""A check for each task: `check(answer, rng)` raises AnswerError, or returns."""

@@ -1,0 +1,71 @@
+"""conv2d against the loops of exercises/slow_layer.py: the same numbers, in a tenth of the time."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+from time import perf_counter
+from types import ModuleType
+
+import numpy as np
+
+from exercises import slow_layer
+from exercises.grading import AnswerError, call, parts, run, same
+
+FACTOR = 10
+ROUNDS = 3
+SHAPES = [  # x, w, stride, pad
+    ((1, 3, 3, 1), (2, 2, 1, 1), 1, 0),
+    ((2, 5, 6, 3), (3, 3, 3, 4), 1, 1),
+    ((2, 7, 6, 2), (3, 3, 2, 3), 2, 1),
+    ((1, 6, 6, 2), (2, 2, 2, 2), 3, 0),  # the last row and column are not seen
+    ((2, 4, 5, 3), (1, 1, 3, 2), 1, 0),
+]
+
+
+def check(answer: ModuleType, rng: np.random.Generator) -> None:
+    numpy_alone(Path(str(answer.__file__)))
+    for shape, filters, stride, pad in SHAPES:
+        x, w = rng.normal(size=shape), rng.normal(size=filters)
+        given = f"x {shape}, w {filters}, stride={stride}, pad={pad}"
+        y, vjp = slow_layer.conv2d(x, w, stride=stride, pad=pad)
+        g = rng.normal(size=y.shape)
+        gx, gw = vjp(g)
+        got, got_vjp = parts("conv2d(x, w)", call(answer, "conv2d", x, w, stride=stride, pad=pad), 2)
+        same("y", got, y, given=given)
+        got_gx, got_gw = parts("vjp(g)", run(answer, got_vjp, g), 2)
+        same("gx", got_gx, gx, given=given)
+        same("gw", got_gw, gw, given=given)
+    examine_speed(answer, rng)
+
+
+def numpy_alone(path: Path) -> None:
+    """The point is to write it: libraries that have a convolution are out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        for name in names:
+            if (top := name.split(".")[0]) != "numpy" and top not in sys.stdlib_module_names:
+                raise AnswerError(f"line {node.lineno} imports {top}: this task is for NumPy alone")  # type: ignore[attr-defined]
+
+
+def examine_speed(answer: ModuleType, rng: np.random.Generator) -> None:
+    """The best of some rounds, loops and answer in turn, so that both meet the same moods of the machine."""
+    x, w, g = (rng.normal(size=shape) for shape in ((2, 12, 12, 4), (3, 3, 4, 64), (2, 12, 12, 64)))
+
+    def seconds(module: ModuleType) -> float:
+        start = perf_counter()
+        _, vjp = call(module, "conv2d", x, w, pad=1)
+        run(module, vjp, g)
+        return perf_counter() - start
+
+    rounds = [(seconds(slow_layer), seconds(answer)) for _ in range(ROUNDS)]
+    slow, fast = (min(times) for times in zip(*rounds, strict=True))
+    if slow < FACTOR * fast:
+        raise AnswerError(
+            f"the numbers are right, but it is not fast enough: x {x.shape}, w {w.shape}, pad=1, forward and vjp\n"
+            f"  the loops  {1000 * slow:.1f} ms\n  yours      {1000 * fast:.1f} ms\n"
+            f"  expected   at least {FACTOR} times as fast\n  got        {slow / fast:.1f} times"
+        )
