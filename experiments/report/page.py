@@ -1,0 +1,2 @@
+def write_report(home, *rest):
+    return home / "report.html"
