@@ -25,8 +25,11 @@ def main(module: str, arguments: list[str]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Standard input is a pipe that nobody writes to: it ends when its other end is closed."""
-    sys.stdin.buffer.read()
+    """Standard input is a pipe that nobody writes to: it ends when its other end is closed.
+
+    Read past sys.stdin, whose lock would make the interpreter abort when it ends while this thread waits.
+    """
+    os.read(0, 1)
     os._exit(1)
 
 

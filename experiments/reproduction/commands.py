@@ -56,7 +56,7 @@ class Resources:
 
 def resources(device: str, workers: int, data: Mapping[str, Path], files: Files) -> Resources:
     """Devices and threads for so many workers: with "auto" one GPU each, where there are some."""
-    devices = (device,)
+    devices: tuple[str, ...] = (device,)
     if device == "auto":
         count = 0
         while count < workers and gpu_problem(count) is None:

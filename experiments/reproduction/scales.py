@@ -1,4 +1,4 @@
-"""How large a reproduction is: smoke, cpu or full.  A scale lists the trainings; targets.py says what is made of them."""
+"""How large a reproduction is: smoke, cpu or full.  It lists the trainings; targets.py says what is made of them."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def photo_pair(*options: str) -> Pair:
 
 
 def smoke(seeds: int | None = None) -> Scale:
-    common = ("--dataset", "textures", "--scale", "0.1", "--epochs", "2")
-    deep = ("--dataset", "textures", "--scale", "0.1", "--epochs", "1", "--subset", "2000")
+    small = ("--dataset", "textures", "--scale", "0.1", "--subset", "2000", "--batch", "32", "--lr", "0.01")
+    common, deep = (*small, "--epochs", "3"), (*small, "--epochs", "2")
     return Scale(
         name="smoke",
-        what="minutes: tenths of the networks, two epochs on textures (no download); shows that everything runs",
+        what="minutes: tenths of the networks, three epochs on 2,000 textures (no download); shows that all runs",
         meaning=(
             "Textures are a data set made by formulas. Numbers on it say nothing about the paper: this scale shows "
             "that every part runs, and what the report looks like."
@@ -149,6 +149,13 @@ def full(seeds: int | None = None) -> Scale:
         other = () if dataset == "cifar10" else ("--dataset", dataset)
         return (*other, "--recipe", "paper", "--protocol", protocol)
 
+    def of_table1(options: tuple[str, ...]) -> tuple[Training, ...]:
+        several = seeds if seeds and "single" in options else 1
+        return seeded(several, lambda seed: (convpool(*model, *options, *seed) for model in MODELS))
+
+    def of_pair(dataset: str) -> Pair:
+        return pair(dataset, lambda act, width: convpool(act, width, *paper(dataset, "single"), "--seed", "0"))
+
     asked = [paper(dataset, protocol) for protocol in ("single", "folds") for dataset in ("cifar10", "cifar100")]
     return Scale(
         name="full",
@@ -157,20 +164,10 @@ def full(seeds: int | None = None) -> Scale:
             "The paper's networks, and training as its citations describe it; it gives no learning rate, batch size or "
             "number of epochs for CIFAR itself."
         ),
-        table1=tuple(
-            one
-            for options in asked
-            for one in seeded(
-                seeds or 1 if "single" in options else 1,
-                lambda seed, options=options: (convpool(*model, *options, *seed) for model in MODELS),
-            )
-        ),
+        table1=tuple(one for options in asked for one in of_table1(options)),
         table2=tuple(vgg(at, *options, "--seed", "0") for options in asked for at in DEEP),
         table4=photos(),
-        pairs=tuple(
-            pair(dataset, lambda act, width, d=dataset: convpool(act, width, *paper(d, "single"), "--seed", "0"))
-            for dataset in ("cifar10", "cifar100")
-        ),
+        pairs=(of_pair("cifar10"), of_pair("cifar100")),
         photo_pair=photo_pair(),
         missing={},
         generated=False,

@@ -116,6 +116,4 @@ def analysis_step(
 ) -> Step:
     """experiments.<kind> on trainings, in analyses/<kind>-<what>."""
     before = (*(training.name for training in of), *needs)
-    return Step(
-        f"{kind}-{what}", f"experiments.{kind}", tuple(arguments), before, None, tuple(of), data, tuple(makes)
-    )
+    return Step(f"{kind}-{what}", f"experiments.{kind}", tuple(arguments), before, None, tuple(of), data, tuple(makes))

@@ -161,4 +161,4 @@ def steps_of(targets: Iterable[Target], scale: Scale, files: Files) -> list[Step
     for target in targets:
         for step in target.steps(scale, files):
             found.setdefault(step.name, step)
-    return sorted(found.values(), key=lambda step: not step.name == PICTURES)
+    return sorted(found.values(), key=lambda step: step.name != PICTURES)
