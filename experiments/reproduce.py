@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from experiments.common import StopSignal, UsageError, command, duration, run_main
@@ -36,9 +36,9 @@ MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
 
 
-def main(arguments: list[str]) -> int:
-    args = parse(arguments)
-    scale = SCALES[args.scale](args.seeds)
+def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale]] = SCALES) -> int:
+    args = parse(arguments, list(scales))
+    scale = scales[args.scale](args.seeds)
     files = Files(args.imagenet, args.alexnet)
     if args.list:
         print(listing(scale, files))
@@ -54,12 +54,12 @@ def main(arguments: list[str]) -> int:
     return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments))
 
 
-def parse(arguments: list[str]) -> argparse.Namespace:
+def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p = argparse.ArgumentParser(
         prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("targets", nargs="*", metavar="TARGET", help="table1 ... figure5, theory, or all")
-    p.add_argument("--scale", choices=SCALES, default="smoke", help="smoke (default), cpu or full")
+    p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
     p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
     p.add_argument("--report", action="store_true", help="run nothing, only write the report of what is there")

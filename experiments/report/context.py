@@ -20,7 +20,7 @@ from experiments.reproduction.targets import Files
 from minicnn.analysis.statistics import Interval
 
 NOT_RUN = "not run"
-DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "textures", "imagenet": "ImageNet"}
+DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Textures", "imagenet": "ImageNet"}
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ TOPS = {"top1": "top-1", "top5": "top-5", "top1_ten": "top-1, ten crops", "top5_
 def table4(context: Context) -> list[Html]:
     made = {group.settings.variant: group for group in groups(context.scale.table4, context.records)}
     head = ["network", "runs", *(f"{who}: {text} %" for text in TOPS.values() for who in ("ours", "paper"))]
-    lines = []
+    lines: list[list[Any]] = []
     for row in paper.TABLE_4:
-        group = made[row.model]
+        group = made.get(row.model)
         cells = [text for name in TOPS for text in (_top(group, name), f"{getattr(row, name):.2f}")]
-        lines.append([row.label, context.runs_of(group), *cells])
+        lines.append([row.label, NOT_RUN if group is None else context.runs_of(group), *cells])
     reduced = sorted({word for group in made.values() for record in group.records for word in record.reduced})
     words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) otherwise (E29)."
     if reduced:
@@ -32,8 +32,8 @@ def table4(context: Context) -> list[Html]:
     return [table("Table 4: validation errors on ImageNet", head, lines, text=(1,)), note(words)]
 
 
-def _top(group: Group, name: str) -> str:
-    values = [record.result[name] for record in group.records if name in record.result]
+def _top(group: Group | None, name: str) -> str:
+    values = [record.result[name] for record in (group.records if group else ()) if name in record.result]
     return number(values[0], 2) if values else NOT_RUN
 
 

@@ -59,7 +59,7 @@ def page(context: Context, targets: Sequence[Target], command: str) -> Html:
         parts[target.name] = (title, make(context))
     parts["curves"] = ("Learning curves", appendix.curves(context))
     parts["runs"] = ("How it was made", [tag("pre", tag("code", command)), *appendix.runs(context)])
-    links = [tag("li", tag("a", title, href=f"#{name}")) for name, (title, _) in parts.items()]
+    links = [tag("li", tag("a", title.split(":")[0], href=f"#{name}")) for name, (title, _) in parts.items()]
     body = join(
         [
             tag("a", "To the results", href="#results", class_="skip"),
@@ -115,5 +115,5 @@ def brief(context: Context) -> list[Html]:
         "comparison, by test error. A claim is made only where an interval over seeds allows one."
     )
     reduced = any(training.settings.reductions for training in context.scale.table1)
-    warning = note(context.scale.meaning) if reduced else None
-    return [tag("p", words), tag("ul", found, class_="cards"), *([warning] if warning else [])]
+    warning = note("These runs are smaller than the paper's: ", tag("a", "what that means", href="#reduced"), ".")
+    return [tag("p", words), tag("ul", found, class_="cards"), *([warning] if reduced else [])]

@@ -70,7 +70,7 @@ def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[G
         lines.append(
             [
                 row.label if group is None else group.label,
-                "" if group is None else f"{group.parameters:,}",
+                f"{group.parameters:,}" if group is not None and group.records else "",
                 NOT_RUN if group is None else context.runs_of(group),
                 NOT_RUN if group is None else percent(group.interval("train_error")),
                 NOT_RUN if group is None else _test(group),
