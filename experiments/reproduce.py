@@ -48,7 +48,7 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
         raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list says what they are)")
     root = args.out or Path("runs") / f"reproduce-{scale.name}"
     for folder in args.imported:
-        if not folder.is_dir():
+        if not folder.is_dir() and not args.dry_run:
             raise UsageError(f"--import: there is no folder {folder}")
     means = resources(args.device, args.workers, args.data, files)
     return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments))
