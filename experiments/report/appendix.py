@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.common import duration
 from experiments.report.charts import Line, line_chart
-from experiments.report.context import DATASETS, Context, absent, read_results, read_rows
+from experiments.report.context import Context, absent, read_results, read_rows
 from experiments.report.figures import picture
 from experiments.report.groups import Group, families, groups
 from experiments.report.html import Html, link, note, table, tag
@@ -58,7 +58,8 @@ def curves(context: Context) -> list[Html]:
     for family in families(groups(trainings, context.records)):
         lines = {group.label: line for group in family if (line := _line(group)) is not None}
         if lines:
-            what = "ImageNet" if not hasattr(family[0].settings, "model") else describe(family[0])
+            photos = not hasattr(family[0].settings, "model")
+            what = f"All-CNN-B on {context.data_of(family[0].settings)}" if photos else describe(family[0])
             words = f"{what}: training error by epoch; the dot is the test error at the end. Means over seeds."
             found.append(line_chart(words, lines, x="epoch", y="error, %"))
     return found or [absent("no network is finished.")]
@@ -91,7 +92,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
         s = family[0].settings
         lines.append(
             [
-                f"{DATASETS[s.dataset]}, {getattr(s, 'model', 'All-CNN-B')}",
+                f"{context.data_of(s)}, {getattr(s, 'model', 'All-CNN-B')}",
                 ", ".join(group.label for group in family),
                 f"{finished} of {planned}",
                 ", ".join(reduced) or "nothing",

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from experiments.report.html import Html, tag
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 52, 16, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 52
 STYLES = 6  # kinds of lines in style.css: .line0, .line1, ...
-ROW = 40
+ROW = 46
 
 
 class Line(NamedTuple):
@@ -56,9 +56,9 @@ def line_chart(title: str, lines: Mapping[str, Line], *, x: str, y: str) -> Html
         marks.append(tag("text", f"{value:g}", x=LEFT - 8, y=_n(h + 4), class_="end"))
     for value in ticks(left, right, 10):
         if value == int(value):
-            marks.append(tag("text", f"{value:g}", x=_n(at((value, 0))[0]), y=HEIGHT - BOTTOM + 18, class_="middle"))
+            marks.append(tag("text", f"{value:g}", x=_n(at((value, 0))[0]), y=HEIGHT - BOTTOM + 20, class_="middle"))
     marks.append(tag("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="middle"))
-    marks.append(tag("text", y, x=12, y=HEIGHT / 2, class_="middle", transform=f"rotate(-90 12 {HEIGHT / 2:g})"))
+    marks.append(tag("text", y, x=16, y=HEIGHT / 2, class_="middle", transform=f"rotate(-90 16 {HEIGHT / 2:g})"))
     for i, line in enumerate(lines.values()):
         drawn = " ".join(f"{_n(a)},{_n(b)}" for a, b in map(at, line.points))
         marks.append(tag("polyline", points=drawn, class_=f"line line{i % STYLES}"))
@@ -88,12 +88,12 @@ def interval_chart(title: str, bars: Sequence[Bar], *, x: str) -> Html:
 
     bottom = height - BOTTOM
     marks = []
-    for value in ticks(low, high):
+    for value in ticks(low, high, 8):
         kind = "zero" if value == 0 else "grid"
         marks.append(tag("line", x1=at(value), x2=at(value), y1=TOP, y2=bottom, class_=kind))
-        marks.append(tag("text", f"{value:+g}" if value else "0", x=at(value), y=bottom + 16, class_="middle"))
+        marks.append(tag("text", f"{value:+g}" if value else "0", x=at(value), y=bottom + 20, class_="middle"))
     for i, bar in enumerate(bars):
-        y = TOP + ROW * i + 28
+        y = TOP + ROW * i + 32
         marks.append(tag("text", bar.label, x=24, y=y - 13))
         if bar.low is not None and bar.high is not None:
             marks.append(tag("line", x1=at(bar.low), x2=at(bar.high), y1=y, y2=y, class_="interval"))

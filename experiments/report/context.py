@@ -15,7 +15,7 @@ from experiments.report.groups import Group
 from experiments.report.html import Html, escape, join, link, tag
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
-from experiments.reproduction.steps import Step
+from experiments.reproduction.steps import Step, Training
 from experiments.reproduction.targets import Files
 from minicnn.analysis.statistics import Interval
 
@@ -36,6 +36,14 @@ class Context:
     def href(self, folder: Path) -> str:
         """A relative link."""
         return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
+
+    def data_of(self, settings: Any) -> str:
+        """What a network was trained on; pictures that were generated are not ImageNet."""
+        generated = settings.dataset == "imagenet" and self.files.imagenet is None and self.scale.generated
+        return "generated pictures" if generated else DATASETS[settings.dataset]
+
+    def title(self, training: Training) -> str:
+        return f"{training.settings.label}, {self.data_of(training.settings)}"
 
     def folder(self, step: Step) -> Path | None:
         """Where a finished analysis is."""

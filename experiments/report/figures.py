@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from experiments.report.context import DATASETS, Context, absent, number, read_results, read_rows
+from experiments.report.context import Context, absent, number, read_results, read_rows
 from experiments.report.html import Html, link, note, table, tag
-from experiments.reproduction.steps import Step, Training
+from experiments.reproduction.steps import Step
 from experiments.reproduction.targets import TARGETS
 
 ALEXNET = "pairing-alexnet"
@@ -22,10 +22,6 @@ def picture(path: Path, words: str, *, caption: str | None = None) -> Html:
         return absent(why)
     image = tag("img", src=f"data:image/png;base64,{content}", alt=words, loading="lazy")
     return tag("figure", tag("div", image, class_="paper"), tag("figcaption", caption or words))
-
-
-def title(training: Training) -> str:
-    return f"{training.settings.label}, {DATASETS[training.settings.dataset]}"
 
 
 def _steps(context: Context, target: str) -> list[Step]:
@@ -50,13 +46,12 @@ def _alexnet(context: Context, name: str, words: str) -> list[Html]:
         folder = context.folder(step)
         if folder is None:
             found.append(absent(f"the analysis {step.name} is not done."))
-        elif step.name == ALEXNET:
-            (inside,) = {Path(made).parent for made in step.makes}
-            found += [picture(folder / inside / name, f"AlexNet: {words}"), _mu(folder / inside, "AlexNet")]
-        else:
-            inside = Path(step.makes[0]).parent
-            found += [tag("h3", title(step.of[0])), picture(folder / inside / name, f"{title(step.of[0])}: {words}")]
-            found.append(_mu(folder / inside, title(step.of[0])))
+            continue
+        title = "AlexNet" if step.name == ALEXNET else context.title(step.of[0])
+        inside = folder / Path(step.makes[0]).parent
+        found += [tag("h3", title), picture(inside / name, f"{title}: {words}")]
+        if name == "histograms.png":
+            found.append(_mu(inside, title))
     return found
 
 
@@ -65,11 +60,15 @@ def _mu(folder: Path, label: str) -> Html:
     layers = read_results(folder / "summary.json")
     head = ["layer", "mean cosine", "of random filters", "KS test: p"]
     lines = [
-        [name, number(of["mean"]), number(of["null_mean"]), f"{of['p_value']:.1g}"]
+        [name, number(of["mean"]), number(of["null_mean"]), _p(of["p_value"])]
         for name, of in layers.items()
         if isinstance(of, dict) and isinstance(of.get("p_value"), float)
     ]
     return table(f"Cosines of pairs, {label}", head, lines)
+
+
+def _p(value: float) -> str:
+    return "< 1e-300" if value < 1e-300 else f"{value:.1g}"
 
 
 def figure3(context: Context) -> list[Html]:
@@ -77,12 +76,15 @@ def figure3(context: Context) -> list[Html]:
     words = "histograms of the cosine of each filter with its pairing filter (blue) and of random filters (red)"
     for step in _steps(context, "figure3"):
         crelu, folder = step.of[1], context.folder(step)
-        found.append(tag("h3", title(crelu)))
+        found.append(tag("h3", context.title(crelu)))
         if folder is None:
             found.append(absent(f"the analysis {step.name} is not done."))
             continue
         inside = folder / Path(step.makes[1]).parent
-        found += [picture(inside / "histograms.png", f"{title(crelu)}: {words}"), _mu(inside, title(crelu))]
+        found += [
+            picture(inside / "histograms.png", f"{context.title(crelu)}: {words}"),
+            _mu(inside, context.title(crelu)),
+        ]
     return [
         *found,
         note("The paper shows conv1 to conv4 of an ImageNet network: no more pairs than random filters have."),
@@ -92,7 +94,7 @@ def figure3(context: Context) -> list[Html]:
 def figure4(context: Context) -> list[Html]:
     found: list[Html] = []
     for step in _steps(context, "figure4"):
-        found.append(tag("h3", f"{title(step.of[0])}, and {step.of[1].settings.label}"))
+        found.append(tag("h3", f"{context.title(step.of[0])}, and {step.of[1].settings.label}"))
         folder = context.folder(step)
         if folder is None:
             found.append(absent(f"the analysis {step.name} is not done."))
@@ -122,7 +124,7 @@ def figure5(context: Context) -> list[Html]:
     found: list[Html] = []
     for step in _steps(context, "figure5"):
         folder = context.folder(step)
-        found.append(tag("h3", title(step.of[0])))
+        found.append(tag("h3", context.title(step.of[0])))
         if folder is None:
             found.append(absent(f"the analysis {step.name} is not done."))
             continue

@@ -29,7 +29,9 @@ def table4(context: Context) -> list[Html]:
     words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) otherwise (E29)."
     if reduced:
         words += f" Not comparable with the paper: {', '.join(reduced)}."
-    return [table("Table 4: validation errors on ImageNet", head, lines, text=(1,)), note(words)]
+    own = context.data_of(context.scale.photo_pair.relu.settings)
+    title = "Table 4: validation errors on ImageNet" + ("" if own == "ImageNet" else f" in the paper, {own} in ours")
+    return [table(title, head, lines, text=(1,)), note(words)]
 
 
 def _top(group: Group | None, name: str) -> str:
@@ -63,7 +65,7 @@ def table6(context: Context) -> list[Html]:
     head = ["layer", "|pair|", "|non-pair|", "random", "pair, signed", "paper: |pair|", "paper: |non-pair|"]
     found: list[Html] = []
     for step in _analyses(context, "table6"):
-        found.append(tag("h3", step.of[0].settings.label + ", " + DATASETS[step.data or step.of[0].settings.dataset]))
+        found.append(tag("h3", context.title(step.of[0])))
         folder = context.folder(step)
         if folder is None:
             found.append(absent(f"the analysis {step.name} is not done."))

@@ -46,7 +46,9 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
             found.append(absent("no network is trained on it at this scale."))
             found.append(_table(context, title, rows, []))
         for family in here:
-            found += [tag("h3", describe(family[0])), _table(context, title, rows, family)]
+            own = DATASETS[family[0].settings.dataset]
+            caption = title if own == DATASETS[dataset] else f"{title} in the paper, {own} in ours"
+            found += [tag("h3", describe(family[0])), _table(context, caption, rows, family)]
             found += comparisons(context, family, rows)
     return found
 
@@ -107,8 +109,11 @@ def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) 
         return [absent("no comparison: the baseline and another network, with the same seed, must be finished.")]
     bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
     title = f"Test error less that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
-    lines = [[c.one.label, *_cells(c)] for c in made]
-    head = ["network", "difference, points", f"95 % over {base.unit}", "95 % over test images", "verdict"]
+    p = any(c.p is not None for c in made)
+    lines = [[c.one.label, *_cells(c, p)] for c in made]
+    head = ["network", "difference, points", f"95 % over {base.unit}", "95 % over test images"]
+    head += ["McNemar: p"] if p else []
+    verdicts = [tag("li", verdict(c.one.label, c.other.label, c.seeds, f"paired {c.one.unit}")) for c in made]
     caption = f"Against {base.label}: {describe(base)}"
     folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
     explained = (
@@ -117,14 +122,13 @@ def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) 
         f"one misses.{folds}"
     )
     chart = [interval_chart(title, bars, x="points")] if any(bar.low is not None for bar in bars) else []
-    return [*chart, table(caption, head, lines, text=(4,)), note(explained)]
+    return [tag("ul", verdicts), *chart, table(caption, head, lines), note(explained)]
 
 
-def _cells(c: Comparison) -> list[str]:
-    words = verdict(c.one.label, c.other.label, c.seeds, f"paired {c.one.unit}")
-    if c.p is not None:
-        words += f" On these test images the two networks differ with p = {c.p:.2g} (McNemar)."
-    return [f"{c.seeds.mean:+.2f}", _range(c.seeds), _range(c.images), words]
+def _cells(c: Comparison, p: bool) -> list[str]:
+    """The last, where it is asked for: of one pair of networks, how likely such a difference is by chance."""
+    last = "-" if c.p is None else f"{c.p:.2g}"
+    return [f"{c.seeds.mean:+.2f}", _range(c.seeds), _range(c.images), *([last] if p else [])]
 
 
 def _range(interval: Interval | None) -> str:

@@ -8,10 +8,18 @@ from html import unescape
 from pathlib import Path
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --allow-file-access-from-files --virtual-time-budget=20000"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--allow-file-access-from-files",
+    "--virtual-time-budget=20000",
+]
 
 # A window may not be narrower than 500 pixels, a frame may: the page is looked at in one.
 WRAPPER = """<!DOCTYPE html><title>wrapper</title>

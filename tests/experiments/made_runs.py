@@ -39,7 +39,9 @@ def write_run(root, training, *, train, test, wrong=None, epochs=3, **config):
     folder = root / "runs" / training.name
     folder.mkdir(parents=True)
     stored = {"settings": training.settings.as_json(), "train": {"count": 9, "sha256": "0"}, "hold_out": NONE}
-    (folder / "config.json").write_text(json.dumps({**stored, "environment": {"device": "cpu"}, "command": "", **config}))
+    (folder / "config.json").write_text(
+        json.dumps({**stored, "environment": {"device": "cpu"}, "command": "", **config})
+    )
     result = {"epoch": epochs, "train_error": train, "test_error": test, "seconds": 65.0}
     (folder / "result.json").write_text(json.dumps(result))
     with open(folder / "metrics.csv", "w", newline="") as file:

@@ -85,7 +85,7 @@ def test_charts_put_points_where_they_belong():
     made = line_chart("curve <1>", {"a & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
     (x1, y1), (x2, y2) = (map(float, p.split(",")) for p in re.search(r'points="(.*?)"', made)[1].split())
     assert x2 > x1
-    bottom = 300 - 40
+    bottom = 300 - 52
     assert (bottom - y2) / (bottom - y1) == pytest.approx(0.5, abs=0.01)
     assert "a &amp; b" in made
     bars = interval_chart("t", [Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")
@@ -142,7 +142,9 @@ def test_one_seed_is_no_claim(tmp_path):
 
 def test_reduced_runs_are_not_compared_with_the_paper(paired):
     _, text = read(report(*paired))
-    assert "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epochs" in text
+    assert (
+        "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epochs" in text
+    )
     assert "8.37" in text  # the paper's, beside ours
     assert "difference to the paper" not in text.lower()
 
