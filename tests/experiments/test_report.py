@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -217,7 +218,7 @@ def test_headings_are_in_order_and_pictures_have_words(paired):
     levels = [int(name[1]) for name, _ in reader.elements if re.fullmatch("h[1-6]", name)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     assert ("html", {"lang": "en"}) in reader.elements
     assert all(a.get("aria-label") for name, a in reader.elements if name == "svg" and a.get("role") == "img")
     assert not [a for name, a in reader.elements if name in ("script", "link", "iframe")]

@@ -1,4 +1,4 @@
-"""The whole paper from one command: planning, running, resuming, failing, moving; on networks that train in a moment."""
+"""The whole paper from one command: planning, running, resuming, failing, moving; on tiny networks."""
 
 import json
 import os
