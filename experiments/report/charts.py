@@ -10,7 +10,7 @@ from experiments.report.html import Html, tag
 
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 52
-STYLES = 6  # kinds of lines in style.css: .line0, .line1, ...
+STYLES = 8  # kinds of lines in style.css: .line0, .line1, ...
 ROW = 46
 
 

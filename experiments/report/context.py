@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,9 +71,9 @@ def percent(interval: Interval | None) -> Html | str:
 
 
 def number(value: Any, digits: int = 3, sign: str = "") -> str:
-    """A cell of a CSV file, which is text from a file: escaped where it is put in, "-" where it is empty."""
+    """A cell of a CSV file, which is text from a file: escaped where it is put in, "-" where it is empty or NaN."""
     try:
-        return f"{float(value):{sign}.{digits}f}"
+        return "-" if math.isnan(float(value)) else f"{float(value):{sign}.{digits}f}"
     except (TypeError, ValueError):
         return "-" if value in (None, "") else str(value)
 

@@ -58,7 +58,8 @@ def describe(group: Group) -> str:
     width = "full width" if s.scale == 1 else f"widths x{s.scale:g}"
     some = f" of {s.subset} images" if s.subset else ""
     protocol = {"plain": "", "single": ", protocol Single", "folds": ", ten folds"}[group.protocol]
-    return f"{DATASETS[s.dataset]}, {width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
+    model = "VGG, " if s.model == "vgg" else ""
+    return f"{DATASETS[s.dataset]}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
 
 
 def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group]) -> Html:
