@@ -157,7 +157,8 @@ def reproduce(
 def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records, means: Resources) -> str:
     """What was done, and for what was not, why and how to do it."""
     how = [outcome.how for outcome in outcomes]
-    counts = ", ".join(f"{how.count(word)} {word}" for word in dict.fromkeys(how)) or "nothing was left to do"
+    counts = ", ".join(f"{how.count(word)} {word}" for word in dict.fromkeys(how))
+    counts = counts or ("nothing was left to do" if items else "nothing was run")
     seconds = sum(outcome.seconds for outcome in outcomes)
     lines = [f"\n{counts}" + (f"; {duration(seconds)} of work" if seconds else "")]
     for outcome in outcomes:

@@ -34,9 +34,9 @@ def tiny(seeds=2, *, models=(("relu", "base"), ("crelu", "half")), epochs=1, opt
     return Scale(**{**vars(made), **changes})
 
 
-def write_run(root, training, *, train, test, wrong=None, epochs=3, **config):
+def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **config):
     """A finished run as experiments.cifar leaves it, with these errors; `wrong` says which test images it errs on."""
-    folder = root / "runs" / training.name
+    folder = root / "runs" / training.name / part
     folder.mkdir(parents=True)
     stored = {"settings": training.settings.as_json(), "train": {"count": 9, "sha256": "0"}, "hold_out": NONE}
     (folder / "config.json").write_text(

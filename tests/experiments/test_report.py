@@ -1,5 +1,6 @@
 """The report: what it says about numbers that a test chose, what it does not say, and how it looks in a browser."""
 
+import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -14,7 +15,7 @@ from experiments.report.html import Html, escape, join, table, tag
 from experiments.report.page import SECTIONS, write_report
 from experiments.reproduction.commands import resources
 from experiments.reproduction.records import Records
-from experiments.reproduction.scales import SCALES
+from experiments.reproduction.scales import SCALES, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
 from tests.experiments.browser import CHROMIUM, look_at
 from tests.experiments.made_runs import tiny, write_run
@@ -158,6 +159,30 @@ def test_a_seed_without_its_partner_does_not_count(paired):
     assert "(1 missing)" in text
 
 
+def test_single_and_folds_are_reported_as_the_paper_does(tmp_path):
+    """Three folds each, paired by fold: CReLU is better by 1 on every one; the vote is that of result.json."""
+    folds = [
+        convpool(act, width, "--recipe", "paper", "--protocol", "folds", "--folds", "3")
+        for act, width in (("relu", "base"), ("crelu", "half"))
+    ]
+    single = convpool("relu", "base", "--recipe", "paper", "--protocol", "single")
+    for training, less in zip(folds, (0, 1), strict=True):
+        for i, part in enumerate(training.parts):
+            write_run(tmp_path, training, train=2.0, test=9.0 + i - less, part=part)
+        result = {"train_error": 2.0, "average": 10.0 - less, "vote": 7.25 - less, "seconds": 9.0}
+        (tmp_path / "runs" / training.name / "result.json").write_text(json.dumps(result))
+    write_run(tmp_path, single, train=1.0, test=9.5, part="final")
+    (tmp_path / "runs" / single.name / "result.json").write_text(json.dumps({"train_error": 1.0, "test_error": 9.5}))
+    _, text = read(report(tmp_path, tiny(table1=(single, *folds), pairs=()), ("table1",)))
+    assert "10.00 ± 2.48; vote 7.25" in text  # 9, 10, 11
+    assert "9.00 ± 2.48; vote 6.25" in text
+    assert "CReLU (half) is better than ReLU (base) by 1.00 points" in text
+    assert "3 paired folds" in text
+    assert "Folds share most of their images" in text
+    assert "9.50 (1)" in text
+    assert "Not comparable" not in text  # the paper's settings
+
+
 def test_values_from_files_are_escaped(paired):
     root, scale = paired
     path = report(root, scale)
@@ -183,8 +208,6 @@ def test_cells_link_to_folders_that_exist(paired):
 
 
 def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
-    import json
-
     (step,) = steps_of([TARGETS["theory"]], tiny(), Files())
     folder = step.folder(tmp_path)
     folder.mkdir(parents=True)

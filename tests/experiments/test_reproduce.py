@@ -319,6 +319,19 @@ def test_ctrl_c_saves_all_workers_and_says_how_to_go_on(tmp_path, uninterrupted)
     assert results(tmp_path) == uninterrupted
 
 
+def test_every_worker_has_its_gpu_and_its_share_of_the_cores(monkeypatch, tmp_path):
+    monkeypatch.setattr("experiments.reproduction.commands.gpu_problem", lambda i: None if i < 2 else "no such card")
+    monkeypatch.setattr("experiments.reproduction.commands.threads", lambda: 8)
+    made = resources("auto", 3, {"cifar100": Path("c.tar")}, Files())
+    assert made.devices == ("gpu:0", "gpu:1")
+    assert made.environment()["MINICNN_THREADS"] == "2"
+    step = training_step(convpool("relu", "base", "--dataset", "cifar100"))
+    lines = [" ".join(made.arguments(step, Records([tmp_path]), slot)) for slot in range(3)]
+    assert [re.search(r"--device (\S+)", line)[1] for line in lines] == ["gpu:0", "gpu:1", "gpu:0"]
+    assert "--data c.tar --resume" in lines[0]
+    assert resources("cpu", 3, {}, Files()).devices == ("cpu",)
+
+
 def test_a_full_disk_is_the_failure_of_a_step(tmp_path):
     (tmp_path / "logs").mkdir()
     (training,) = tiny(1, models=(("relu", "base"),)).table1
