@@ -20,7 +20,7 @@ from experiments.reproduction.steps import Step, Training
 from experiments.reproduction.targets import Files
 from minicnn.analysis.statistics import Interval
 
-NOT_RUN = "not run"
+NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Textures", "imagenet": "ImageNet"}
 
 
@@ -53,7 +53,7 @@ class Context:
     def runs_of(self, group: Group) -> Html | str:
         """How many there are, each linked to its folder."""
         if not group.records:
-            return NOT_RUN
+            return NOT_YET
         links: list[Any] = []
         for record in group.records:
             links += [", " if links else None, link(f"seed {record.training.settings.seed}", self.href(record.folder))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.report.context import DATASETS, NOT_RUN, Context, absent, number, read_rows
+from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, number, read_rows
 from experiments.report.figures import picture
 from experiments.report.groups import Group, groups
 from experiments.report.html import Html, link, note, table, tag
@@ -24,7 +24,7 @@ def table4(context: Context) -> list[Html]:
     for row in paper.TABLE_4:
         group = made.get(row.model)
         cells = [text for name in TOPS for text in (_top(group, name), f"{getattr(row, name):.2f}")]
-        lines.append([row.label, NOT_RUN if group is None else context.runs_of(group), *cells])
+        lines.append([row.label, NOT_HERE if group is None else context.runs_of(group), *cells])
     reduced = sorted({word for group in made.values() for record in group.records for word in record.reduced})
     words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) otherwise (E29)."
     if reduced:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from experiments.report.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_RUN, Context, absent, percent
+from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, percent
 from experiments.report.groups import Comparison, Group, compare, families, groups
 from experiments.report.html import Html, join, note, table, tag
 from experiments.reproduction.steps import Training
+from experiments.settings import settings
 from minicnn.analysis.statistics import Interval, verdict
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
 
@@ -72,9 +73,9 @@ def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[G
         group = by_key.get(paper_key(row))
         lines.append(
             [
-                row.label if group is None else group.label,
+                _name(row) if group is None else group.label,
                 f"{group.parameters:,}" if group is not None and group.records else "",
-                NOT_RUN if group is None else context.runs_of(group),
+                NOT_HERE if group is None else context.runs_of(group),
                 NOT_RUN if group is None else percent(group.interval("train_error")),
                 NOT_RUN if group is None else _test(group),
                 *([f"{row.train:.2f}"] if train else []),
@@ -89,6 +90,11 @@ def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[G
     if reduced:
         behind += f" Not comparable with the paper: {', '.join(reduced)}."
     return join([made, note(behind)])
+
+
+def _name(row: Any) -> str:
+    """As we call the network of a row of the paper."""
+    return settings(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
 
 
 def _test(group: Group) -> Html | str:
@@ -152,7 +158,7 @@ def table3(context: Context) -> list[Html]:
             if g.settings.at == at[model, dataset] and STAND_IN.get(g.settings.dataset, g.settings.dataset) == dataset
         ]  # fmt: skip
         best = max(fitting, key=lambda g: (bool(g.records), g.protocol == "folds"), default=None)
-        return NOT_RUN if best is None else _test(best)
+        return NOT_HERE if best is None else _test(best)
 
     head = ["method", "paper: CIFAR-10 %", "ours", "paper: CIFAR-100 %", "ours"]
     lines = [

@@ -51,27 +51,22 @@ class Executor:
 
     def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Outcome]:
         """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
+        (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
         left, busy = list(steps), dict[Future[Outcome], Step]()
-        bad, open_ = set(blocked), {step.name for step in steps}
+        open_, bad, asked = {step.name for step in steps}, set(blocked), False
         slots: SimpleQueue[int] = SimpleQueue()
         for slot in range(self.workers):
             slots.put(slot)
-        (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
-        total, asked = len(left), False
         with ThreadPoolExecutor(self.workers) as pool, self._killing():
             while left or busy:
                 if self.stop() and not asked:
                     asked, left = True, self._give_up(left)
                     self._signal(signal.SIGINT)
-                for step in list(left):
-                    if waits := [name for name in step.needs if name in bad]:
-                        left.remove(step)
-                        bad.add(step.name)
-                        self._note(Outcome(step, "not started", f"needs {', '.join(waits)}"))
-                    elif len(busy) < self.workers and not open_.intersection(step.needs):
-                        left.remove(step)
-                        number = total - len(left)
-                        busy[pool.submit(self._do, step, slots, f"[{number}/{total}]")] = step
+                left = self._without_blocked(left, bad)
+                for step in [step for step in left if not open_.intersection(step.needs)][: self.workers - len(busy)]:
+                    left.remove(step)
+                    number = f"[{len(steps) - len(left)}/{len(steps)}]"
+                    busy[pool.submit(self._do, step, slots, number)] = step
                 done, _ = wait(busy, POLL, FIRST_COMPLETED)
                 self._show_logs()
                 for future in done:
@@ -81,6 +76,17 @@ class Executor:
                         bad.add(step.name)
                     self._note(outcome)
         return list(self.outcomes.values())
+
+    def _without_blocked(self, left: Sequence[Step], bad: set[str]) -> list[Step]:
+        """The steps that may still be done; those that need a bad one become bad themselves."""
+        remaining = []
+        for step in left:
+            if waits := [name for name in step.needs if name in bad]:
+                bad.add(step.name)
+                self._note(Outcome(step, "not started", f"needs {', '.join(waits)}"))
+            else:
+                remaining.append(step)
+        return remaining
 
     def _give_up(self, left: Sequence[Step]) -> list[Step]:
         for step in left:
