@@ -21,12 +21,14 @@ from experiments.imagenet_settings import from_json as imagenet_from_json
 from experiments.sessions import fingerprint
 from experiments.settings import Settings, from_json
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, load_newest
+from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
 from minicnn.random import Stream
+
+EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,32 @@ class Run:
         """The network with the weights that its results are of; or untrained, as it would begin with that seed."""
         model = replace(self.settings, seed=self.settings.seed if untrained is None else untrained).build_model()
         if untrained is None:
-            best = self.config.get("hold_out", {"count": 0})["count"] > 0
             try:
-                arrays, _ = load_newest(self.folder / ("best.npz" if best else "checkpoint.npz"))
-                model.load_state_dict(arrays if best else _below("model/", arrays))
+                model.load_state_dict(self._weights())
             except (CheckpointError, ValueError) as error:
                 raise UsageError(f"the weights of {self.folder} cannot be used: {_line(error)}") from None
             broken = [name for name, values in model.state_dict().items() if not np.isfinite(values).all()]
             if broken:
                 raise UsageError(f"the weights of {self.folder} are damaged: NaN or inf in {', '.join(broken)}")
         return model.to(device)
+
+    @property
+    def _checkpoint(self) -> Path:
+        best = self.config.get("hold_out", {"count": 0})["count"] > 0
+        return self.folder / ("best.npz" if best else "checkpoint.npz")
+
+    @property
+    def has_weights(self) -> bool:
+        """An exported run may have none."""
+        return self._checkpoint.exists() or previous(self._checkpoint).exists() or (self.folder / EXPORTED).exists()
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        """The state of the network: of the checkpoint, or as experiments.reproduce exported it."""
+        path = self._checkpoint
+        if (self.folder / EXPORTED).exists() and not path.exists():
+            return load(self.folder / EXPORTED)[0]
+        arrays, _ = load_newest(path)
+        return arrays if path.name == "best.npz" else _below("model/", arrays)
 
     def normaliser(self, data: Dataset) -> Normaliser:
         """That of the images it was trained on."""

@@ -1,0 +1,101 @@
+"""What all parts of the report need: where it is, what there is, and how values are written."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from experiments.common import UsageError, read_json
+from experiments.report.groups import Group
+from experiments.report.html import Html, escape, join, link, tag
+from experiments.reproduction.records import Records
+from experiments.reproduction.scales import Scale
+from experiments.reproduction.steps import Step, Training
+from experiments.reproduction.targets import Files
+from minicnn.analysis.statistics import Interval
+
+NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001
+DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Textures", "imagenet": "ImageNet"}
+
+
+@dataclass(frozen=True)
+class Context:
+    """home: the folder of the report; data: where data sets are, by name."""
+
+    home: Path
+    scale: Scale
+    records: Records
+    data: Mapping[str, Path]
+    files: Files
+
+    def href(self, folder: Path) -> str:
+        """A relative link."""
+        return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
+
+    def data_of(self, settings: Any) -> str:
+        """What a network was trained on; pictures that were generated are not ImageNet."""
+        generated = settings.dataset == "imagenet" and self.files.imagenet is None and self.scale.generated
+        return "generated pictures" if generated else DATASETS[settings.dataset]
+
+    def title(self, training: Training) -> str:
+        return f"{training.settings.label}, {self.data_of(training.settings)}"
+
+    def folder(self, step: Step) -> Path | None:
+        """Where a finished analysis is."""
+        return self.records.analysis(step)
+
+    def runs_of(self, group: Group) -> Html | str:
+        """How many there are, each linked to its folder."""
+        if not group.records:
+            return NOT_YET
+        links: list[Any] = []
+        for record in group.records:
+            links += [", " if links else None, link(f"seed {record.training.settings.seed}", self.href(record.folder))]
+        missing = len(group.trainings) - len(group.records)
+        return join([links, f" ({missing} missing)" if missing else None])
+
+
+def percent(interval: Interval | None) -> Html | str:
+    """ "25.05 ± 0.40", or the mean alone where there is no interval."""
+    if interval is None:
+        return NOT_RUN
+    if interval.half is None:
+        return join([f"{interval.mean:.2f} ", tag("abbr", "(1)", title="one network: no interval")])
+    return f"{interval.mean:.2f} ± {interval.half:.2f}"
+
+
+def number(value: Any, digits: int = 3, sign: str = "") -> str:
+    """A cell of a CSV file, which is text from a file: escaped where it is put in, "-" where it is empty or NaN."""
+    try:
+        return "-" if math.isnan(float(value)) else f"{float(value):{sign}.{digits}f}"
+    except (TypeError, ValueError):
+        return "-" if value in (None, "") else str(value)
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """A CSV file of ours; nothing where it is missing or damaged."""
+    try:
+        with open(path, newline="") as file:
+            return [{str(k): v or "" for k, v in row.items()} for row in csv.DictReader(file)]
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """A JSON file of ours; nothing where it is missing or damaged."""
+    try:
+        found = read_json(path)
+    except (OSError, UsageError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def absent(why: str) -> Html:
+    """A plain word about something that is not there."""
+    return tag("p", tag("strong", "Not here: "), escape(why), class_="absent")

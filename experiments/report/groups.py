@@ -1,0 +1,116 @@
+"""Trainings of one network that differ in the seed alone, and networks against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.reproduction.records import Record, Records, wrong_images
+from experiments.reproduction.steps import Training
+from experiments.runs import Run
+from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval
+
+Unit = tuple[int, str]  # a network: its seed, and its fold
+
+
+@dataclass(frozen=True)
+class Group:
+    """The trainings of one network, and those of them that are finished."""
+
+    trainings: tuple[Training, ...]
+    records: tuple[Record, ...]
+
+    @property
+    def settings(self) -> Any:
+        return self.trainings[0].settings
+
+    @property
+    def protocol(self) -> str:
+        return self.trainings[0].protocol
+
+    @property
+    def label(self) -> str:
+        return self.settings.label
+
+    @property
+    def unit(self) -> str:
+        return "folds" if self.protocol == "folds" else "seeds"
+
+    @property
+    def family(self) -> tuple[Any, ...]:
+        """The same for networks that were trained alike, and may be compared."""
+        s = self.settings
+        return s.dataset, getattr(s, "model", "imagenet"), s.scale, s.recipe, s.epochs, s.subset, self.protocol
+
+    @cached_property
+    def runs(self) -> dict[Unit, Run]:
+        return {
+            (record.training.settings.seed, part): run
+            for record in self.records
+            for part, run in zip(record.training.parts, record.parts, strict=True)
+        }
+
+    def interval(self, *names: str) -> Interval | None:
+        """Of a number in result.json over seeds and folds; of two names, their difference."""
+        values = [
+            float(run.result[names[0]]) - sum(float(run.result[name]) for name in names[1:])
+            for run in self.runs.values()
+        ]
+        return t_interval(values) if values else None
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(p.data.size for p in self.settings.build_model().parameters())
+
+
+def groups(trainings: Iterable[Training], records: Records) -> list[Group]:
+    """In the order of the trainings."""
+    found: dict[Any, list[Training]] = {}
+    for training in trainings:
+        found.setdefault(training.network, []).append(training)
+    made = []
+    for of_one in found.values():
+        finished = (records.training(training) for training in of_one)
+        made.append(Group(tuple(of_one), tuple(record for record in finished if record is not None)))
+    return made
+
+
+def families(of: Iterable[Group]) -> list[list[Group]]:
+    """Groups that may be compared, together."""
+    found: dict[tuple[Any, ...], list[Group]] = {}
+    for group in of:
+        found.setdefault(group.family, []).append(group)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The test error of one network less that of another: over seeds, and over test images where these are known."""
+
+    one: Group
+    other: Group
+    seeds: Interval
+    images: Interval | None
+    p: float | None  # of McNemar's test, for one pair of networks
+
+
+def compare(one: Group, other: Group, data: Mapping[str, Path]) -> Comparison | None:
+    """By what both have: the same seeds and folds; None if there is nothing."""
+    units = [unit for unit in one.runs if unit in other.runs]
+    if not units:
+        return None
+    errors, others = ([float(g.runs[unit].result["test_error"]) for unit in units] for g in (one, other))
+    where = data.get(one.settings.dataset)
+    wrong = [[wrong_images(group.runs[unit], where) for unit in units] for group in (one, other)]
+    known = [w for of_one in wrong for w in of_one if w is not None]
+    images = p = None
+    if len(known) == 2 * len(units) and len({w.shape for w in known}) == 1:
+        a, b = np.array(known[: len(units)]), np.array(known[len(units) :])
+        images = bootstrap(a, b)
+        p = mcnemar(a[0], b[0]) if len(units) == 1 else None
+    return Comparison(one, other, paired_difference(errors, others), images, p)

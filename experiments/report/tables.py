@@ -1,0 +1,192 @@
+"""Tables 1 to 3 and section 4.1: errors on CIFAR, the paper's beside ours, and networks against the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from experiments.report.charts import Bar, interval_chart
+from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, percent
+from experiments.report.groups import Comparison, Group, compare, families, groups
+from experiments.report.html import Html, join, note, table, tag
+from experiments.reproduction.steps import Training
+from experiments.settings import settings
+from minicnn.analysis.statistics import Interval, verdict
+from reference.paper import TABLE_1, TABLE_2, TABLE_3
+
+STAND_IN = {"textures": "cifar10"}  # whose rows of the paper stand beside it
+Key = Callable[[Any], Any]  # from settings, or a row of the paper, to what both have in common
+
+
+def paper_key(row: Any) -> Any:
+    return row.at if hasattr(row, "at") else (row.act, row.width)
+
+
+def settings_key(settings: Any) -> Any:
+    return settings.at if settings.model == "vgg" else (settings.act, settings.width)
+
+
+def table1(context: Context) -> list[Html]:
+    return error_tables(context, TABLE_1, context.scale.table1, "Table 1")
+
+
+def table2(context: Context) -> list[Html]:
+    return error_tables(context, TABLE_2, context.scale.table2, "Table 2")
+
+
+def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Training], name: str) -> list[Html]:
+    """For each data set of the paper, the networks that were trained alike; or that there are none."""
+    found: list[Html] = []
+    made = families(groups(trainings, context.records))
+    for dataset in ("cifar10", "cifar100"):
+        rows = [row for row in paper if row.dataset == dataset]
+        here = [f for f in made if STAND_IN.get(f[0].settings.dataset, f[0].settings.dataset) == dataset]
+        title = f"{name}, {DATASETS[dataset]}"
+        if not here:
+            found.append(tag("h3", DATASETS[dataset]))
+            found.append(absent("no network is trained on it at this scale."))
+            found.append(_table(context, title, rows, []))
+        for family in here:
+            own = DATASETS[family[0].settings.dataset]
+            caption = title if own == DATASETS[dataset] else f"{title} in the paper, {own} in ours"
+            found += [tag("h3", describe(family[0])), _table(context, caption, rows, family)]
+            found += comparisons(context, family, rows)
+    return found
+
+
+def describe(group: Group) -> str:
+    s = group.settings
+    width = "full width" if s.scale == 1 else f"widths x{s.scale:g}"
+    some = f" of {s.subset} images" if s.subset else ""
+    protocol = {"plain": "", "single": ", protocol Single", "folds": ", ten folds"}[group.protocol]
+    model = "VGG, " if s.model == "vgg" else ""
+    return f"{DATASETS[s.dataset]}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
+
+
+def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group]) -> Html:
+    by_key = {settings_key(group.settings): group for group in family}
+    train = hasattr(rows[0], "train")
+    head = ["network", "parameters", "runs", "ours: train %", "ours: test %"]
+    head += [*(["paper: train %"] if train else []), "paper: Single %", "paper: Average %", "paper: Vote %"]
+    lines = []
+    for row in rows:
+        group = by_key.get(paper_key(row))
+        lines.append(
+            [
+                _name(row) if group is None else group.label,
+                f"{group.parameters:,}" if group is not None and group.records else "",
+                NOT_HERE if group is None else context.runs_of(group),
+                NOT_RUN if group is None else percent(group.interval("train_error")),
+                NOT_RUN if group is None else _test(group),
+                *([f"{row.train:.2f}"] if train else []),
+                f"{row.single:.2f}",
+                f"{row.average:.2f} ± {row.average_error:.2f}",
+                f"{row.vote:.2f}",
+            ]
+        )
+    made = table(title, head, lines, text=(2,))
+    reduced = family[0].settings.reductions if family else []
+    behind = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
+    if reduced:
+        behind += f" Not comparable with the paper: {', '.join(reduced)}."
+    return join([made, note(behind)])
+
+
+def _name(row: Any) -> str:
+    """As we call the network of a row of the paper."""
+    return settings(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
+
+
+def _test(group: Group) -> Html | str:
+    """Of folds also the vote."""
+    votes = [f"{record.result['vote']:.2f}" for record in group.records if "vote" in record.result]
+    return join([percent(group.interval("test_error")), f"; vote {', '.join(votes)}" if votes else None])
+
+
+def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) -> list[Html]:
+    """Each network against the baseline, which is the first row of the paper's table."""
+    order = [paper_key(row) for row in rows]
+    ordered = sorted(family, key=lambda group: order.index(settings_key(group.settings)))
+    base = next((group for group in ordered if settings_key(group.settings) == order[0]), None)
+    if base is None:
+        return []
+    found = [compare(group, base, context.data) for group in ordered if group is not base]
+    made = [comparison for comparison in found if comparison is not None]
+    if not made:
+        return [absent("no comparison: the baseline and another network, with the same seed, must be finished.")]
+    bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
+    title = f"Test error less that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
+    p = any(c.p is not None for c in made)
+    lines = [[c.one.label, *_cells(c, p)] for c in made]
+    head = ["network", "difference, points", f"95 % over {base.unit}", "95 % over test images"]
+    head += ["McNemar: p"] if p else []
+    verdicts = [tag("li", verdict(c.one.label, c.other.label, c.seeds, f"paired {c.one.unit}")) for c in made]
+    caption = f"Against {base.label}: {describe(base)}"
+    folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
+    explained = (
+        f"Over {base.unit}: Student's t on paired differences, what a new training may give. Over test images: paired "
+        "bootstrap of these networks, what other images may give. Each interval covers with 95 % by itself; of twenty, "
+        f"one misses.{folds}"
+    )
+    chart = [interval_chart(title, bars, x="points")] if any(bar.low is not None for bar in bars) else []
+    return [tag("ul", verdicts), *chart, table(caption, head, lines), note(explained)]
+
+
+def _cells(c: Comparison, p: bool) -> list[str]:
+    """The last, where it is asked for: of one pair of networks, how likely such a difference is by chance."""
+    last = "-" if c.p is None else f"{c.p:.2g}"
+    return [f"{c.seeds.mean:+.2f}", _range(c.seeds), _range(c.images), *([last] if p else [])]
+
+
+def _range(interval: Interval | None) -> str:
+    if interval is None or interval.low is None or interval.high is None:
+        return "none"
+    return f"{interval.low:+.2f} to {interval.high:+.2f}"
+
+
+def table3(context: Context) -> list[Html]:
+    """Others' numbers are the paper's; ours are those of Table 2, the vote where there are folds."""
+    made = groups(context.scale.table2, context.records)
+    at: dict[tuple[str, str], tuple[int, ...]] = {("vgg", "cifar10"): (), ("vgg", "cifar100"): ()}
+    at |= {("vgg-crelu", "cifar10"): (1, 3), ("vgg-crelu", "cifar100"): (1, 3, 5)}
+
+    def ours(model: str, dataset: str) -> Any:
+        if (model, dataset) not in at:
+            return "others' work"
+        fitting = [
+            g for g in made
+            if g.settings.at == at[model, dataset] and STAND_IN.get(g.settings.dataset, g.settings.dataset) == dataset
+        ]  # fmt: skip
+        best = max(fitting, key=lambda g: (bool(g.records), g.protocol == "folds"), default=None)
+        return NOT_HERE if best is None else _test(best)
+
+    head = ["method", "paper: CIFAR-10 %", "ours", "paper: CIFAR-100 %", "ours"]
+    lines = [
+        [r.label, f"{r.cifar10:.2f}", ours(r.model, "cifar10"), f"{r.cifar100:.2f}", ours(r.model, "cifar100")]
+        for r in TABLE_3
+    ]
+    words = (
+        "The paper's VGG rows are votes of ten networks, the others single networks, and its VGG + CReLU row is two "
+        "networks: CReLU at conv1, 3 for CIFAR-10 and at conv1, 3, 5 for CIFAR-100 (E26)."
+    )
+    reduced = made[0].settings.reductions if made else []
+    if reduced:
+        words += f" Ours are not comparable: {', '.join(reduced)}."
+    return [table("Table 3: comparison on CIFAR", head, lines), note(words)]
+
+
+def gap(context: Context) -> list[Html]:
+    """Training and test error of all finished networks of Table 1."""
+    papers = {(paper_key(row), row.dataset): row for row in TABLE_1}
+    lines = []
+    for group in groups(context.scale.table1, context.records):
+        row = papers[settings_key(group.settings), STAND_IN.get(group.settings.dataset, group.settings.dataset)]
+        names = ("train_error",), ("test_error",), ("test_error", "train_error")
+        ours = [percent(group.interval(*which)) for which in names]
+        lines.append([f"{group.label}, {DATASETS[group.settings.dataset]}", *ours, f"{row.single - row.train:.2f}"])
+    head = ["network", "train %", "test %", "gap, points", "paper's gap"]
+    words = (
+        "Gap: test error less training error, of the same network; ± as in Table 1. The paper finds smaller gaps for "
+        "CReLU; after few epochs there is hardly a gap to compare."
+    )
+    return [table("Section 4.1: training and test error", head, lines), note(words)]

@@ -1,0 +1,176 @@
+"""The whole paper from one command: every table, figure and theorem, and a report to read.
+
+examples:
+  python -m experiments.reproduce --list                       the targets, and what each takes
+  python -m experiments.reproduce all --scale smoke            everything, tiny, on textures: minutes
+  python -m experiments.reproduce table1 figure4 --scale cpu --dry-run     the plan: runs, time, disk
+  python -m experiments.reproduce all --scale cpu --workers 2  hours on a few cores, with real CIFAR
+  python -m experiments.reproduce all --scale full --imagenet imagenet     the paper's settings, for GPUs
+  python -m experiments.reproduce all --scale cpu --report     run nothing, write the report of what is there
+  python -m experiments.reproduce all --scale cpu --export docs/results --import docs/results
+
+What is done is skipped, what was interrupted goes on where it was; Ctrl-C saves.  A run that fails does not stop the
+others.  Runs are in OUT/runs/<name>, as experiments.cifar and experiments.imagenet make them, the report is
+OUT/report.html.  --export writes the small part of all that is finished, which --import takes for done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from experiments.common import StopSignal, UsageError, command, duration, run_main
+from experiments.report.page import write_report
+from experiments.reproduction import plan
+from experiments.reproduction.commands import Resources, resources
+from experiments.reproduction.execute import Executor, Outcome
+from experiments.reproduction.export import export
+from experiments.reproduction.plan import Estimator, Item, make_plan
+from experiments.reproduction.records import Records
+from experiments.reproduction.scales import SCALES, Scale
+from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+
+MODULE = "experiments.reproduce"
+DATASETS = ("cifar10", "cifar100")
+
+
+def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale]] = SCALES) -> int:
+    args = parse(arguments, list(scales))
+    scale = scales[args.scale](args.seeds)
+    files = Files(args.imagenet, args.alexnet)
+    if args.list:
+        print(listing(scale, files))
+        return 0
+    targets = chosen(args.targets)
+    if not targets:
+        raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list says what they are)")
+    root = args.out or Path("runs") / f"reproduce-{scale.name}"
+    for folder in args.imported:
+        if not folder.is_dir() and not args.dry_run:
+            raise UsageError(f"--import: there is no folder {folder}")
+    means = resources(args.device, args.workers, args.data, files)
+    return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments))
+
+
+def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
+    p = argparse.ArgumentParser(
+        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("targets", nargs="*", metavar="TARGET", help="table1 ... figure5, theory, or all")
+    p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
+    p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")
+    p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
+    p.add_argument("--report", action="store_true", help="run nothing, only write the report of what is there")
+    p.add_argument("--out", type=Path, help="folder for everything (default runs/reproduce-<scale>)")
+    p.add_argument("--workers", type=int, default=1, metavar="N", help="steps at a time (default 1)")
+    p.add_argument("--seeds", type=int, metavar="N", help="seeds of each network (default: the scale's)")
+    p.add_argument("--device", default="auto", help="auto (one GPU for each worker where there are some), cpu, gpu:N")
+    p.add_argument(
+        "--data",
+        type=_place,
+        action="append",
+        default=[],
+        metavar="[NAME=]PATH",
+        help="CIFAR: a folder with both data sets, or cifar100=FILE (default: the cache, else download)",
+    )
+    p.add_argument("--imagenet", type=Path, metavar="DIR", help="a folder with ImageNet, or any with a folder a class")
+    p.add_argument("--alexnet", type=Path, metavar="FILE", help="filters of an AlexNet, for figures 1 and 2")
+    p.add_argument(
+        "--import",
+        type=Path,
+        action="append",
+        default=[],
+        dest="imported",
+        metavar="DIR",
+        help="an exported folder, whose runs and analyses count as done; may be repeated",
+    )
+    p.add_argument("--export", type=Path, metavar="DIR", help="write the small part of what is finished, and a report")
+    args = p.parse_args(arguments)
+    for name in ("workers", "seeds"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} must be at least 1, got {value}")
+    if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
+        raise UsageError(f"--alexnet: there is no file {args.alexnet}")
+    if args.imagenet is not None and not args.dry_run and not args.imagenet.is_dir():
+        raise UsageError(f"--imagenet: there is no folder {args.imagenet}")
+    args.data = {name: path for names, path in args.data for name in names}
+    return args
+
+
+def _place(text: str) -> tuple[tuple[str, ...], Path]:
+    """ "cifar100=FILE" is for one data set, a path alone for all."""
+    name, equals, path = text.partition("=")
+    return ((name,), Path(path)) if equals and name in DATASETS else (DATASETS, Path(text))
+
+
+def listing(scale: Scale, files: Files) -> str:
+    rows = []
+    for target in TARGETS.values():
+        steps = target.steps(scale, files)
+        runs = sum(step.training is not None for step in steps)
+        analyses = sum(bool(step.makes) for step in steps)
+        names = target.name + (f" ({target.also[0]}{' ...' if target.also[1:] else ''})" if target.also else "")
+        needs = ", ".join(f"{n} {word}" for n, word in ((runs, "runs"), (analyses, "analyses")) if n) or "nothing"
+        rows.append([names, needs, target.what])
+    width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+    lines = [f"{name:{width[0]}}  {needs:{width[1]}}  {what}" for name, needs, what in rows]
+    return f"At the scale {scale.name}: {scale.what}.\n\n" + "\n".join(lines) + f"\n{'all':{width[0]}}  everything"
+
+
+def reproduce(
+    args: argparse.Namespace, targets: list[Target], scale: Scale, records: Records, means: Resources, line: str
+) -> int:
+    steps = steps_of(targets, scale, means.files)
+    outcomes: list[Outcome] = []
+    items: list[Item] = []
+    with StopSignal() as stop:
+        if not args.report:
+            images = plan.GENERATED if scale.generated and means.files.imagenet is None else None
+            items = make_plan(steps, records, Estimator(means.devices[0], images))
+            print(f"{plan.show(items, args.workers)}\n", flush=True)
+            if args.dry_run:
+                return 0
+            records.root.mkdir(parents=True, exist_ok=True)
+            executor = Executor(records, means, args.workers, stop)
+            closed = [item.step.name for item in items if item.state in (plan.UNUSABLE, plan.BLOCKED)]
+            outcomes = executor.run([item.step for item in items if item.open], closed)
+        elif args.dry_run:
+            return 0
+        report = write_report(records.root, targets, scale, records, means, line)
+        if args.export:
+            counts = export(records, steps, args.export, dict(means.data))
+            exported = Records([args.export, *records.roots])
+            write_report(args.export, targets, scale, exported, means, line)
+            print(f"exported {counts[0]} runs and {counts[1]} analyses to {args.export}")
+        print(summary(items, outcomes, records, means))
+        print(f"report: {report}")
+        if stop():
+            print(f"interrupted; to go on:\n\n  {line}", file=sys.stderr)
+            return 130
+    failed = any(outcome.how == "failed" for outcome in outcomes) or any(i.state == plan.UNUSABLE for i in items)
+    return 1 if failed else 0
+
+
+def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records, means: Resources) -> str:
+    """What was done, and for what was not, why and how to do it."""
+    how = [outcome.how for outcome in outcomes]
+    counts = ", ".join(f"{how.count(word)} {word}" for word in dict.fromkeys(how))
+    counts = counts or ("nothing was left to do" if items else "nothing was run")
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    lines = [f"\n{counts}" + (f"; {duration(seconds)} of work" if seconds else "")]
+    for outcome in outcomes:
+        if outcome.how == "failed":
+            lines.append(f"FAILED {outcome.step.name}: {outcome.why}\n  {means.command(outcome.step, records)}")
+        elif outcome.how == "not started" and outcome.why.startswith("needs"):
+            lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
+    for item in items:
+        if item.state in (plan.UNUSABLE, plan.BLOCKED):
+            lines.append(f"{item.state.upper()} {item.step.name}: {item.note}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

@@ -1,0 +1,37 @@
+"""One step in a process of its own: python -m experiments.reproduction.child MODULE ARGUMENTS
+
+It ends as soon as the process that started it is gone, however that went, so that no training goes on unseen and keeps
+the folder locked.  What was saved after the last epoch is there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+
+def main(module: str, arguments: list[str]) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    sys.argv = [module, *arguments]
+    try:
+        import importlib  # here, since most of the time before the training goes into importing
+
+        from experiments.common import run_main
+
+        run_main(importlib.import_module(module).main, module)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _end_with_parent() -> None:
+    """Standard input is a pipe that nobody writes to: it ends when its other end is closed.
+
+    Read past sys.stdin, whose lock would make the interpreter abort when it ends while this thread waits.
+    """
+    os.read(0, 1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

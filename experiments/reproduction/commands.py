@@ -1,0 +1,65 @@
+"""From a step to the command that does it: folders, data, device, threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.common import command
+from experiments.reproduction import photos
+from experiments.reproduction.records import Records
+from experiments.reproduction.steps import IMAGENET, PICTURES, RUNS, Step
+from experiments.reproduction.targets import Files
+from minicnn.backend import gpu_problem
+from minicnn.parallel import threads
+
+WITHOUT_DEVICE = ("experiments.theory", photos.MODULE)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the steps may use: devices (one for each worker, in turn), threads each, data sets by name, own files."""
+
+    devices: tuple[str, ...]
+    threads: int
+    data: Mapping[str, Path]
+    files: Files
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "MINICNN_THREADS": str(self.threads)}
+
+    def arguments(self, step: Step, records: Records, slot: int = 0) -> list[str]:
+        """All that follows the name of the module."""
+        made = list(step.options)
+        for training in step.of:
+            record = records.training(training)
+            made += ["--run", str(record.folder if record else records.root / RUNS / training.name)]
+        if step.name == "pairing-alexnet":
+            made += ["--weights", str(self.files.alexnet)]
+        if step.data == "imagenet":
+            made += ["--data", str(self.files.imagenet or records.root / PICTURES)]
+        elif step.data in self.data:
+            made += ["--data", str(self.data[step.data])]
+        if step.training is not None:
+            made += ["--resume"]
+        if step.module == IMAGENET:
+            made += ["--workers", str(self.threads)]
+        if step.module not in WITHOUT_DEVICE:
+            made += ["--device", self.devices[slot % len(self.devices)]]
+        return [*made, "--out", str(step.folder(records.root))]
+
+    def command(self, step: Step, records: Records) -> str:
+        return command(step.module, self.arguments(step, records))
+
+
+def resources(device: str, workers: int, data: Mapping[str, Path], files: Files) -> Resources:
+    """Devices and threads for so many workers: with "auto" one GPU each, where there are some."""
+    devices: tuple[str, ...] = (device,)
+    if device == "auto":
+        count = 0
+        while count < workers and gpu_problem(count) is None:
+            count += 1
+        devices = tuple(f"gpu:{i}" for i in range(count)) or ("cpu",)
+    return Resources(devices, max(1, threads() // workers), data, files)

@@ -1,0 +1,184 @@
+"""Doing the steps of a plan, one after the other or several at a time.
+
+Every step is a process of its own, started by a thread of a pool: a step that crashes, or is killed for want of memory,
+takes nothing with it; memory is given back after each; and what runs is the very command that the summary shows.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+
+from experiments.common import duration, write_json
+from experiments.reproduction.commands import Resources
+from experiments.reproduction.records import Records
+from experiments.reproduction.steps import LOGS, STAMP, Step
+
+CHILD = (sys.executable, "-m", "experiments.reproduction.child")
+INTERRUPTED = 130
+POLL = 0.2  # seconds
+
+
+@dataclass
+class Outcome:
+    """What came of a step: "done", "failed", "interrupted" or "not started", and why."""
+
+    step: Step
+    how: str
+    why: str = ""
+    seconds: float = 0.0
+
+
+@dataclass
+class Executor:
+    """Runs steps; `stop()` says that the user wants to stop, which is passed on to what runs."""
+
+    records: Records
+    resources: Resources
+    workers: int
+    stop: Callable[[], bool]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _shown: dict[Path, int] = field(default_factory=dict)  # how much of a log was shown
+
+    def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Outcome]:
+        """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
+        (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
+        left, busy = list(steps), dict[Future[Outcome], Step]()
+        open_, bad, asked = {step.name for step in steps}, set(blocked), False
+        slots: SimpleQueue[int] = SimpleQueue()
+        for slot in range(self.workers):
+            slots.put(slot)
+        with ThreadPoolExecutor(self.workers) as pool, self._killing():
+            while left or busy:
+                if self.stop() and not asked:
+                    asked, left = True, self._give_up(left)
+                    self._signal(signal.SIGINT)
+                left = self._without_blocked(left, bad)
+                for step in [step for step in left if not open_.intersection(step.needs)][: self.workers - len(busy)]:
+                    left.remove(step)
+                    number = f"[{len(steps) - len(left)}/{len(steps)}]"
+                    busy[pool.submit(self._do, step, slots, number)] = step
+                done, _ = wait(busy, POLL, FIRST_COMPLETED)
+                self._show_logs()
+                for future in done:
+                    step, outcome = busy.pop(future), future.result()
+                    open_.discard(step.name)
+                    if outcome.how != "done":
+                        bad.add(step.name)
+                    self._note(outcome)
+        return list(self.outcomes.values())
+
+    def _without_blocked(self, left: Sequence[Step], bad: set[str]) -> list[Step]:
+        """The steps that may still be done; those that need a bad one become bad themselves."""
+        remaining = []
+        for step in left:
+            if waits := [name for name in step.needs if name in bad]:
+                bad.add(step.name)
+                self._note(Outcome(step, "not started", f"needs {', '.join(waits)}"))
+            else:
+                remaining.append(step)
+        return remaining
+
+    def _give_up(self, left: Sequence[Step]) -> list[Step]:
+        for step in left:
+            self.outcomes[step.name] = Outcome(step, "not started", "interrupted before it began")
+        return []
+
+    @contextmanager
+    def _killing(self) -> Iterator[None]:
+        """A second Ctrl-C, or a mistake of ours, leaves nothing running."""
+        try:
+            yield
+        except BaseException:
+            self._signal(signal.SIGKILL)
+            raise
+
+    def _note(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.step.name] = outcome
+        why = f": {outcome.why}" if outcome.why else ""
+        took = f", {duration(outcome.seconds)}" if outcome.seconds else ""
+        print(f"{outcome.how}  {outcome.step.name}{took}{why}", file=sys.stderr, flush=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """To all that runs: SIGINT asks to save and stop."""
+        for process in list(self._running.values()):
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def _do(self, step: Step, slots: SimpleQueue[int], number: str) -> Outcome:
+        """In a thread: one step in a process, to its end."""
+        slot, start = slots.get(), time.monotonic()
+        try:
+            print(f"{number}  {step.name}", file=sys.stderr, flush=True)
+            code, why = self._process(step, slot)
+        except OSError as error:  # no space for the log, no memory for a process
+            code, why = 1, str(error)
+        finally:
+            slots.put(slot)
+        seconds = time.monotonic() - start
+        if code != 0 and self.stop():
+            return Outcome(step, "interrupted", "saved" if step.training and code == INTERRUPTED else "", seconds)
+        if code != 0:
+            return Outcome(step, "failed", why, seconds)
+        return self._finished(step, seconds)
+
+    def _process(self, step: Step, slot: int) -> tuple[int, str]:
+        """(exit code, the last that it said)"""
+        log = self.records.root / LOGS / step.name
+        errors = log.with_name(f"{log.name}.err")
+        with open(log.with_name(f"{log.name}.out"), "wb") as out, open(errors, "wb") as err:
+            process = subprocess.Popen(
+                [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)],
+                stdin=subprocess.PIPE,  # closed when we are gone: see child.py
+                stdout=out,
+                stderr=err,
+                env=self.resources.environment(),
+                start_new_session=True,  # Ctrl-C comes to us, and we pass it on
+            )
+            self._running[step.name] = process
+            if self.stop():  # asked for while it was started
+                process.send_signal(signal.SIGINT)
+            code = process.wait()
+        del self._running[step.name]
+        assert process.stdin is not None
+        process.stdin.close()
+        said = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
+        why = said[-1] if said else "it said nothing"
+        return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
+
+    def _finished(self, step: Step, seconds: float) -> Outcome:
+        """Check that the result is there, and remember what an analysis was made of."""
+        if step.training is not None:
+            record = self.records.training(step.training)
+            if record is None:
+                why = self.records.problems.get(step.name, "it ended without a result")
+                return Outcome(step, "failed", why, seconds)
+            errors = record.errors
+            return Outcome(step, "done", f"test error {sum(errors) / len(errors):.2f} %", seconds)
+        if step.makes:
+            write_json(step.folder(self.records.root) / STAMP, self.records.stamp(step))
+        return Outcome(step, "done", "", seconds)
+
+    def _show_logs(self) -> None:
+        """Pass on whole lines that the running steps have said."""
+        for name in list(self._running):
+            path = self.records.root / LOGS / f"{name}.err"
+            try:
+                with open(path, "rb") as file:
+                    file.seek(self._shown.get(path, 0))
+                    text = file.read()
+            except OSError:
+                continue
+            whole = text[: text.rfind(b"\n") + 1]
+            self._shown[path] = self._shown.get(path, 0) + len(whole)
+            for line in whole.decode(errors="replace").splitlines():
+                print(f"  {name}: {line}", file=sys.stderr, flush=True)

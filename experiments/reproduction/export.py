@@ -1,0 +1,70 @@
+"""The small part of what was done, in a folder to commit or to move to another machine (records.py reads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
+from experiments.reproduction.steps import RUNS, STAMP, Step
+from experiments.runs import EXPORTED, Run
+from minicnn.backend import CPU
+from minicnn.checkpoint import atomic_write_bytes, save
+
+COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json", PREDICTIONS, EXPORTED)
+LARGEST = 1_000_000  # bytes, of weights and of files of analyses
+
+
+def export(records: Records, steps: Iterable[Step], folder: Path, data: dict[str, Path]) -> tuple[int, int]:
+    """Write what is finished of the steps; (trainings, analyses) that were."""
+    trainings = analyses = 0
+    for step in steps:
+        if step.training is not None:
+            record = records.training(step.training)
+            if record is not None:
+                _export_training(record, folder / RUNS / step.name, data.get(step.data))
+                trainings += 1
+        elif (source := records.analysis(step) if step.makes else None) is not None:
+            _copy_small_files(source, step.folder(folder))
+            analyses += 1
+    return trainings, analyses
+
+
+def _export_training(record: Record, folder: Path, data: Path | None) -> None:
+    for run, part in zip(record.parts, record.training.parts, strict=True):
+        _export_run(run, folder / part, data)
+    if record.training.protocol != "plain":
+        atomic_write_bytes(folder / "result.json", (record.folder / "result.json").read_bytes())
+
+
+def _export_run(run: Run, folder: Path, data: Path | None) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if folder.resolve() == run.folder.resolve():
+        return
+    for name in COPIED:
+        if (run.folder / name).exists():
+            _copy(run.folder / name, folder / name)
+    if not (folder / PREDICTIONS).exists() and (found := predictions(run, data)) is not None:
+        save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
+    if not (folder / EXPORTED).exists() and run.has_weights:
+        arrays = run.model(CPU).state_dict()
+        if sum(array.nbytes for array in arrays.values()) <= LARGEST:
+            save(folder / EXPORTED, arrays)
+
+
+def _copy_small_files(source: Path, folder: Path) -> None:
+    """The stamp comes last: a folder that has it is complete."""
+    if folder.resolve() == source.resolve():
+        return
+    files = [path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= LARGEST]
+    for path in sorted(files, key=lambda path: path.name == STAMP):
+        target = folder / path.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy(path, target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Unless it is there already, so that an export can be made again after every session."""
+    content = source.read_bytes()
+    if not target.exists() or target.read_bytes() != content:
+        atomic_write_bytes(target, content)

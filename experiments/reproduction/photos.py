@@ -1,0 +1,57 @@
+"""A small folder of pictures in the shape of ImageNet, made of textures: for scales without ImageNet.
+
+    python -m experiments.reproduction.photos --out runs/pictures
+
+Ten classes; the pictures are JPEG files of different sizes, as photographs are.  They prove nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from experiments.common import UsageError, run_main
+from minicnn.data.textures import textures
+
+MODULE = "experiments.reproduction.photos"
+SIZES = (48, 96)  # of sides, in pixels: from, to
+
+
+def main(arguments: list[str]) -> int:
+    p = argparse.ArgumentParser(
+        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    p.add_argument("--out", type=Path, required=True, help="a folder that does not exist yet")
+    p.add_argument("--train", type=int, default=200, metavar="N", help="training pictures (default 200)")
+    p.add_argument("--validation", type=int, default=60, metavar="N", help="validation pictures (default 60)")
+    args = p.parse_args(arguments)
+    if args.out.exists():
+        raise UsageError(f"{args.out} is there already; remove it, or choose another --out")
+    write_pictures(args.out, args.train, args.validation)
+    print(f"{args.train} training and {args.validation} validation pictures in {args.out}")
+    return 0
+
+
+def write_pictures(folder: Path, train: int, validation: int) -> None:
+    """train/<class>/*.JPEG and val/<class>/*.JPEG; the folder gets its name when all is written."""
+    from PIL import Image
+
+    data, unfinished = textures(train, validation), folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    rng = np.random.default_rng(0)
+    parts = {"train": (data.train_images, data.train_labels), "val": (data.test_images, data.test_labels)}
+    for part, (images, labels) in parts.items():
+        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
+            place = unfinished / part / data.classes[label].replace(" ", "-")
+            place.mkdir(parents=True, exist_ok=True)
+            width, height = (int(side) for side in rng.integers(*SIZES, 2))
+            large = Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC)
+            large.save(place / f"{i:05d}.JPEG", quality=90)
+    unfinished.rename(folder)
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

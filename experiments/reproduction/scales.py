@@ -1,0 +1,177 @@
+"""How large a reproduction is: smoke, cpu or full.  It lists the trainings; targets.py says what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from experiments.reproduction.steps import CIFAR, IMAGENET, Training
+from reference.paper import TABLE_1, TABLE_2, TABLE_4
+
+MODELS = tuple((row.act, row.width) for row in TABLE_1 if row.dataset == "cifar10")
+DEEP = tuple(row.at for row in TABLE_2 if row.dataset == "cifar10")
+BASE, HALF = ("relu", "base"), ("crelu", "half")  # the pair that the paper is about
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A ReLU network and its CReLU counterpart, which the analyses compare."""
+
+    name: str
+    relu: Training
+    crelu: Training
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The trainings of each table, in the order in which they are worth having.
+
+    meaning       what its results are worth, for the report
+    missing       {target: why it is not, or not all of it, at this scale}
+    invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
+    generated     whether photographs are generated where no --imagenet is given
+    """
+
+    name: str
+    what: str
+    meaning: str
+    table1: tuple[Training, ...]
+    table2: tuple[Training, ...]
+    table4: tuple[Training, ...]
+    pairs: tuple[Pair, ...]
+    photo_pair: Pair
+    missing: dict[str, str]
+    invariance: int | None = None
+    ratios: int = 1000
+    shown: int = 4
+    generated: bool = True
+
+
+def convpool(act: str, width: str, *options: str) -> Training:
+    return Training(CIFAR, ("--act", act, *(() if width == "base" else ("--width", width)), *options))
+
+
+def vgg(at: Sequence[int], *options: str) -> Training:
+    where = ("--act", "crelu", "--at", ",".join(map(str, at))) if at else ()
+    return Training(CIFAR, ("--model", "vgg", *where, *options))
+
+
+def photo(variant: str, *options: str) -> Training:
+    return Training(IMAGENET, ("--variant", variant, *options))
+
+
+def seeded(seeds: int, make: Callable[[tuple[str, ...]], Iterable[Training]]) -> tuple[Training, ...]:
+    """For every seed all networks, so that what is there after a while is pairs."""
+    return tuple(training for seed in range(seeds) for training in make(("--seed", str(seed))))
+
+
+def pair(name: str, make: Callable[[str, str], Training]) -> Pair:
+    return Pair(name, make(*BASE), make(*HALF))
+
+
+TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
+NO_PHOTOGRAPHS = (
+    "ImageNet is not at hand at this scale: tenths of the networks, trained on a few hundred generated pictures of "
+    "textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
+)
+
+
+def photos(*options: str) -> tuple[Training, ...]:
+    return tuple(photo(row.model, *options) for row in TABLE_4)
+
+
+def photo_pair(*options: str) -> Pair:
+    return Pair("imagenet", photo("baseline", *options), photo("crelu-conv1-7", *options))
+
+
+def smoke(seeds: int | None = None) -> Scale:
+    small = ("--dataset", "textures", "--scale", "0.1", "--subset", "2000", "--batch", "32", "--lr", "0.01")
+    common, deep = (*small, "--epochs", "3"), (*small, "--epochs", "2")
+    return Scale(
+        name="smoke",
+        what="minutes: tenths of the networks, three epochs on 2,000 textures (no download); shows that all runs",
+        meaning=(
+            "Textures are a data set made by formulas. Numbers on it say nothing about the paper: this scale shows "
+            "that every part runs, and what the report looks like."
+        ),
+        table1=seeded(seeds or 2, lambda seed: (convpool(*model, *common, *seed) for model in MODELS)),
+        table2=seeded(1, lambda seed: (vgg(at, *deep, *seed) for at in DEEP)),
+        table4=photos(*TINY_PHOTOS),
+        pairs=(pair("textures", lambda act, width: convpool(act, width, *common, "--seed", "0")),),
+        photo_pair=photo_pair(*TINY_PHOTOS),
+        missing={"table4": NO_PHOTOGRAPHS},
+        invariance=200,
+        ratios=100,
+        shown=3,
+    )
+
+
+def cpu(seeds: int | None = None) -> Scale:
+    quarter = ("--scale", "0.25")
+    hundred = ("--dataset", "cifar100", *quarter)
+    return Scale(
+        name="cpu",
+        what="hours on a few cores: real CIFAR, a quarter of the widths, ten epochs, several seeds",
+        meaning=(
+            "Quarter-width networks after ten epochs are far from converged. They compare activations under an equal, "
+            "small budget; the paper compares them after hundreds of epochs. Neither agreement nor disagreement "
+            "decides about the paper's numbers."
+        ),
+        table1=(
+            *seeded(seeds or 5, lambda seed: (convpool(*model, *quarter, *seed) for model in (HALF, *_without(HALF)))),
+            *(convpool(*model, "--seed", "0") for model in (HALF, BASE)),
+            *seeded(min(seeds or 3, 3), lambda seed: (convpool(*model, *hundred, *seed) for model in (HALF, BASE))),
+        ),
+        table2=seeded(min(seeds or 3, 3), lambda seed: (vgg(at, *quarter, *seed) for at in DEEP)),
+        table4=photos(*TINY_PHOTOS),
+        pairs=(
+            pair("cifar10-quarter", lambda act, width: convpool(act, width, *quarter, "--seed", "0")),
+            pair("cifar10", lambda act, width: convpool(act, width, "--seed", "0")),
+            pair("cifar100-quarter", lambda act, width: convpool(act, width, *hundred, "--seed", "0")),
+        ),
+        photo_pair=photo_pair(*TINY_PHOTOS),
+        missing={
+            "table1": "Of CIFAR-100 only the ReLU baseline and CReLU (half) are trained; the protocols Average and "
+            "Vote take ten networks each and are left to the full scale",
+            "table2": "CIFAR-10 only; no Average and Vote",
+            "table4": NO_PHOTOGRAPHS,
+        },
+        invariance=1000,
+    )
+
+
+def _without(model: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(other for other in MODELS if other != model)
+
+
+def full(seeds: int | None = None) -> Scale:
+    def paper(dataset: str, protocol: str) -> tuple[str, ...]:
+        other = () if dataset == "cifar10" else ("--dataset", dataset)
+        return (*other, "--recipe", "paper", "--protocol", protocol)
+
+    def of_table1(options: tuple[str, ...]) -> tuple[Training, ...]:
+        several = seeds if seeds and "single" in options else 1
+        return seeded(several, lambda seed: (convpool(*model, *options, *seed) for model in MODELS))
+
+    def of_pair(dataset: str) -> Pair:
+        return pair(dataset, lambda act, width: convpool(act, width, *paper(dataset, "single"), "--seed", "0"))
+
+    asked = [paper(dataset, protocol) for protocol in ("single", "folds") for dataset in ("cifar10", "cifar100")]
+    return Scale(
+        name="full",
+        what="the paper's settings, for GPUs: full widths, 300 and 350 epochs, Single, Average and Vote, ImageNet",
+        meaning=(
+            "The paper's networks, and training as its citations describe it; it gives no learning rate, batch size or "
+            "number of epochs for CIFAR itself."
+        ),
+        table1=tuple(one for options in asked for one in of_table1(options)),
+        table2=tuple(vgg(at, *options, "--seed", "0") for options in asked for at in DEEP),
+        table4=photos(),
+        pairs=(of_pair("cifar10"), of_pair("cifar100")),
+        photo_pair=photo_pair(),
+        missing={},
+        generated=False,
+    )
+
+
+SCALES: dict[str, Callable[[int | None], Scale]] = {"smoke": smoke, "cpu": cpu, "full": full}

@@ -1,0 +1,164 @@
+"""Every table, figure and theorem of the paper by name: what it is, and the steps that it takes at a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.common import UsageError
+from experiments.reproduction import photos
+from experiments.reproduction.scales import Pair, Scale
+from experiments.reproduction.steps import PICTURES, Step, Training, analysis_step, training_step
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the user has: a folder with ImageNet, the filters of an AlexNet."""
+
+    imagenet: Path | None = None
+    alexnet: Path | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """`steps` gives what it takes; `also` are other names for it."""
+
+    name: str
+    what: str
+    steps: Callable[[Scale, Files], list[Step]]
+    also: tuple[str, ...] = ()
+
+
+def _photo_needs(scale: Scale, files: Files) -> tuple[str, ...]:
+    return (PICTURES,) if files.imagenet is None and scale.generated else ()
+
+
+def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
+    """Trainings on photographs, after the pictures where they are generated; none where there is no ImageNet."""
+    if files.imagenet is None and not scale.generated:
+        return []
+    needs = _photo_needs(scale, files)
+    made = [Step(PICTURES, photos.MODULE, ())] if needs else []
+    return [*made, *(training_step(training, needs=needs) for training in of)]
+
+
+def table4(scale: Scale, files: Files) -> list[Step]:
+    return photo_trainings(scale, files, scale.table4)
+
+
+Analysis = Callable[[Scale, Files, Pair], Step]
+
+
+def pairing(scale: Scale, files: Files, pair: Pair) -> Step:
+    makes = [f"{_folder(run)}/histograms.png" for run in (pair.relu, pair.crelu)]
+    return analysis_step("pairing", pair.name, (pair.relu, pair.crelu), makes=makes)
+
+
+def correlation(scale: Scale, files: Files, pair: Pair) -> Step:
+    return analysis_step("correlation", pair.name, (pair.crelu,), makes=("correlation.csv", "correlation.png"))
+
+
+def invariance(scale: Scale, files: Files, pair: Pair) -> Step:
+    subset = ("--subset", str(scale.invariance)) if scale.invariance else ()
+    needs = _photo_needs(scale, files) if pair is scale.photo_pair else ()
+    if needs:
+        subset = ()  # all of the few that are generated
+    data, makes = pair.crelu.settings.dataset, ("invariance.csv", "invariance.png")
+    return analysis_step("invariance", pair.name, (pair.relu, pair.crelu), subset, data=data, makes=makes, needs=needs)
+
+
+def reconstruction(scale: Scale, files: Files, pair: Pair) -> Step:
+    options = ("--subset", str(scale.ratios), "--count", str(scale.shown))
+    needs = _photo_needs(scale, files) if pair is scale.photo_pair else ()
+    data, makes = pair.crelu.settings.dataset, (f"{_folder(pair.crelu)}-images.png",)
+    return analysis_step("reconstruction", pair.name, (pair.crelu,), options, data=data, makes=makes, needs=needs)
+
+
+def _folder(training: Training) -> str:
+    """What an analysis calls a training, by its folder."""
+    return training.name + ("-final" if training.protocol == "single" else "")
+
+
+def on_pairs(analysis: Analysis, *, photographs: bool) -> Callable[[Scale, Files], list[Step]]:
+    """An analysis of every pair, after its trainings; of the pair of ImageNet networks too, if `photographs`."""
+
+    def steps(scale: Scale, files: Files) -> list[Step]:
+        found: list[Step] = []
+        for pair in scale.pairs:
+            step = analysis(scale, files, pair)
+            found += [*map(training_step, step.of), step]
+        if photographs and (files.imagenet is not None or scale.generated):
+            step = analysis(scale, files, scale.photo_pair)
+            found += [*photo_trainings(scale, files, step.of), step]
+        return found
+
+    return steps
+
+
+def alexnet(scale: Scale, files: Files) -> list[Step]:
+    """The filters of an AlexNet, and where there are none, of our own ReLU networks."""
+    own = on_pairs(pairing, photographs=False)(scale, files)
+    if files.alexnet is None:
+        return own
+    makes = (f"{files.alexnet.stem}/histograms.png", f"{files.alexnet.stem}/filters.png")
+    return [Step("pairing-alexnet", "experiments.pairing", ("--draws", "20"), makes=makes), *own]
+
+
+def theory(scale: Scale, files: Files) -> list[Step]:
+    return [Step("theory", "experiments.theory", ("--figures",), makes=("results.json",))]
+
+
+def nothing(scale: Scale, files: Files) -> list[Step]:
+    return []
+
+
+def trainings_of(table: str) -> Callable[[Scale, Files], list[Step]]:
+    return lambda scale, files: [training_step(training) for training in getattr(scale, table)]
+
+
+_SUPPLEMENT = tuple(f"tableS{n}" for n in range(2, 14))
+_TABLE1, _TABLE2 = trainings_of("table1"), trainings_of("table2")
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target("table1", "CIFAR-10 and CIFAR-100: ReLU, AVR and CReLU networks", _TABLE1),
+        Target("table2", "CIFAR with the deeper network, VGG", _TABLE2),
+        Target("table3", "comparison with others on CIFAR, from the runs of table2", _TABLE2),
+        Target("table4", "ImageNet: All-CNN-B with ReLU, AVR and CReLU", table4),
+        Target("table5", "comparison with others on ImageNet, from the runs of table4", table4),
+        Target("table6", "correlation of outgoing weights", on_pairs(correlation, photographs=True)),
+        Target("tableS1", "reconstruction ratios after max pooling", on_pairs(reconstruction, photographs=False)),
+        Target("networks", "the networks of Tables S2 to S13, their parameters counted", nothing, _SUPPLEMENT),
+        Target("gap", "section 4.1: training and test error, from the runs of table1", _TABLE1, ("section4.1",)),
+        Target("figure1", "filters of AlexNet beside their pairing filters (--alexnet)", alexnet),
+        Target("figure2", "histograms of the cosines of pairs, AlexNet (--alexnet)", alexnet),
+        Target("figure3", "the same for networks with CReLU", on_pairs(pairing, photographs=True)),
+        Target("figure4", "invariance scores", on_pairs(invariance, photographs=True)),
+        Target(
+            "figure5", "images reconstructed from features", on_pairs(reconstruction, photographs=True), ("figureS2",)
+        ),
+        Target("theory", "every theorem, lemma and computable claim, with a verdict", theory),
+    )
+}
+ALL = "all"
+
+
+def chosen(names: Iterable[str]) -> list[Target]:
+    """The targets with these names, or aliases, in the paper's order."""
+    by_name = {name.lower(): target for target in TARGETS.values() for name in (target.name, *target.also)}
+    wanted = [name.lower() for name in names]
+    if unknown := [name for name in wanted if name not in by_name and name != ALL]:
+        raise UsageError(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)} and {ALL}")
+    found = {by_name[name].name for name in wanted if name != ALL}
+    return [target for target in TARGETS.values() if target.name in found or ALL in wanted]
+
+
+def steps_of(targets: Iterable[Target], scale: Scale, files: Files) -> list[Step]:
+    """What they take, each step once, in an order in which it can be done."""
+    found: dict[str, Step] = {}
+    for target in targets:
+        for step in target.steps(scale, files):
+            found.setdefault(step.name, step)
+    return sorted(found.values(), key=lambda step: step.name != PICTURES)

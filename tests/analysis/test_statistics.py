@@ -1,0 +1,115 @@
+"""Intervals against values worked out by hand, scipy's tests, and drawing images one by one."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
+
+
+def test_an_interval_by_hand():
+    """1, 2, 3: mean 2, s = 1, t(0.975, 2) = 4.30265, half 4.30265 / sqrt 3 = 2.48414."""
+    found = t_interval([1.0, 2.0, 3.0])
+    assert (found.mean, found.n) == (2.0, 3)
+    assert found.half == pytest.approx(2.48414, abs=1e-5)
+    assert (found.low, found.high) == pytest.approx((-0.48414, 4.48414), abs=1e-5)
+
+
+def test_paired_differences_are_those_of_scipy():
+    a, b = np.random.default_rng(0).normal(size=(2, 7))
+    found, test = paired_difference(a, b, confidence=0.9), stats.ttest_rel(a, b)
+    low, high = test.confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.mean == pytest.approx((a - b).mean())
+
+
+def test_pairing_removes_what_both_share():
+    """Seeds differ by points, the networks of each by exactly 1: the paired interval has no width."""
+    base = np.array([20.0, 25.0, 31.0])
+    assert paired_difference(base - 1, base).half == pytest.approx(0, abs=1e-12)
+    assert t_interval(base).half > 10
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    rng = np.random.default_rng(1)
+    hits = [t_interval(rng.normal(3, 2, 5)) for _ in range(2000)]
+    share = np.mean([i.low <= 3 <= i.high for i in hits])
+    assert share == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
+
+
+def test_one_pair_has_no_interval_and_allows_no_claim():
+    found = paired_difference([24.0], [25.5])
+    assert found == Interval(-1.5, None, None, 1)
+    assert (found.half, found.sign) == (None, 0)
+    assert verdict("CReLU", "ReLU", found).startswith("No claim: one pair of networks (CReLU 1.50 points below ReLU)")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sign", "words"),
+    [
+        (-2.0, -0.4, -1, "A is better than B by 1.20 points (95 % interval -2.00 to -0.40, 5 paired seeds)."),
+        (0.4, 2.0, 1, "A is worse than B by 1.20 points"),
+        (-0.4, 2.8, 0, "No difference shown between A and B: +1.20 points"),
+        (0.0, 2.4, 0, "No difference shown"),
+    ],
+)
+def test_verdicts_need_an_interval_on_one_side_of_zero(low, high, sign, words):
+    found = Interval(abs(low + high) / 2 * (-1 if high < 0 else 1), low, high, 5)
+    assert found.sign == sign
+    assert verdict("A", "B", found).startswith(words)
+
+
+def test_the_bootstrap_is_that_of_all_samples():
+    """Three images have 27 samples of three, equally likely; quantiles of their means by enumeration."""
+    a, b = np.array([True, True, False]), np.array([False, True, True])
+    every = np.array([np.mean([[1, 0, -1][i] for i in s]) for s in product(range(3), repeat=3)])
+    found = bootstrap(a, b, draws=200_000, confidence=0.6)
+    assert (found.mean, found.n) == (0, 3)
+    assert (found.low, found.high) == pytest.approx(100 * np.quantile(every, (0.2, 0.8)))
+
+
+def test_the_bootstrap_agrees_with_drawing_images_one_by_one():
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 3, 400)) < [[[0.3]], [[0.25]]]  # three networks of each kind
+    d = a.mean(axis=0) - b.mean(axis=0)
+    means = 100 * d[rng.integers(0, 400, (20_000, 400))].mean(axis=1)
+    found = bootstrap(a, b, draws=20_000)
+    assert found.mean == pytest.approx(100 * (a.mean() - b.mean()))
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, (0.025, 0.975))), abs=0.15)
+    assert bootstrap(a, b, seed=3) == bootstrap(a, b, seed=3) != bootstrap(a, b, seed=4)
+
+
+def test_networks_that_always_agree_have_an_interval_of_no_width():
+    a = np.array([True, False, True])
+    assert (bootstrap(a, a).low, bootstrap(a, a).high) == (0, 0)
+    assert mcnemar(a, a) == 1
+
+
+def test_mcnemar_by_hand_and_by_scipy():
+    """a alone errs on 1 image, b alone on 5: p = 2 (1 + 6) / 64."""
+    a = np.array([True] * 1 + [False] * 5 + [True] * 4)
+    b = np.array([False] * 1 + [True] * 5 + [True] * 4)
+    assert mcnemar(a, b) == mcnemar(b, a) == 14 / 64
+    rng = np.random.default_rng(4)
+    a, b = rng.random((2, 3000)) < 0.3
+    expected = stats.binomtest(int((a & ~b).sum()), int((a ^ b).sum())).pvalue
+    assert mcnemar(a, b) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: t_interval([]), "one or more finite numbers"),
+        (lambda: t_interval([1.0, np.nan]), "one or more finite numbers"),
+        (lambda: t_interval([1.0, 2.0], confidence=95), "between 0 and 1"),
+        (lambda: paired_difference([1.0], [1.0, 2.0]), "1 and 2 values are not pairs"),
+        (lambda: bootstrap(np.zeros(3, bool), np.zeros(4, bool)), "not the same images"),
+        (lambda: bootstrap(np.zeros(0, bool), np.zeros(0, bool)), "not the same images"),
+        (lambda: mcnemar(np.zeros((1, 3), bool), np.zeros((1, 3), bool)), "not the same images"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

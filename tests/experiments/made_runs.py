@@ -1,0 +1,54 @@
+"""Folders of finished runs with numbers that a test chooses, and scales small enough for tests."""
+
+import csv
+import json
+
+import numpy as np
+
+from experiments.reproduction.records import PREDICTIONS
+from experiments.reproduction.scales import Pair, Scale, convpool, photo
+from minicnn.checkpoint import save
+
+NONE = {"count": 0, "sha256": ""}
+
+
+def tiny(seeds=2, *, models=(("relu", "base"), ("crelu", "half")), epochs=1, options=(), **changes):
+    """A scale of networks that train in a moment."""
+    common = ("--dataset", "textures", "--scale", "0.04", "--subset", "64", "--batch", "32", "--epochs", str(epochs))
+    make = lambda model, seed: convpool(*model, *common, *options, "--seed", str(seed))
+    made = Scale(
+        name="tiny",
+        what="for tests",
+        meaning="Nothing.",
+        table1=tuple(make(model, seed) for seed in range(seeds) for model in models),
+        table2=(),
+        table4=(),
+        pairs=(Pair("tiny", make(("relu", "base"), 0), make(("crelu", "half"), 0)),),
+        photo_pair=Pair("imagenet", photo("baseline"), photo("crelu-conv1-7")),
+        missing={},
+        invariance=20,
+        ratios=20,
+        shown=1,
+        generated=False,
+    )
+    return Scale(**{**vars(made), **changes})
+
+
+def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **config):
+    """A finished run as experiments.cifar leaves it, with these errors; `wrong` says which test images it errs on."""
+    folder = root / "runs" / training.name / part
+    folder.mkdir(parents=True)
+    stored = {"settings": training.settings.as_json(), "train": {"count": 9, "sha256": "0"}, "hold_out": NONE}
+    (folder / "config.json").write_text(
+        json.dumps({**stored, "environment": {"device": "cpu"}, "command": "", **config})
+    )
+    result = {"epoch": epochs, "train_error": train, "test_error": test, "seconds": 65.0}
+    (folder / "result.json").write_text(json.dumps(result))
+    with open(folder / "metrics.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["epoch", "train_error"])
+        writer.writerows([epoch, train + 10 * (epochs - epoch)] for epoch in range(1, epochs + 1))
+    if wrong is not None:
+        right = np.zeros(len(wrong), np.uint8)
+        save(folder / PREDICTIONS, {"predicted": np.asarray(wrong, np.uint8), "right": right})
+    return folder

@@ -1,0 +1,303 @@
+"""The report: what it says about numbers that a test chose, what it does not say, and how it looks in a browser."""
+
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.report import figures
+from experiments.report.charts import Bar, Line, interval_chart, line_chart, ticks
+from experiments.report.html import Html, escape, join, table, tag
+from experiments.report.page import SECTIONS, write_report
+from experiments.reproduction.commands import resources
+from experiments.reproduction.records import Records
+from experiments.reproduction.scales import SCALES, convpool
+from experiments.reproduction.targets import TARGETS, Files, steps_of
+from tests.experiments.browser import CHROMIUM, look_at
+from tests.experiments.made_runs import tiny, write_run
+
+BAD = '<script>alert("x")</script>'
+
+
+def report(root, scale, names=("table1", "gap"), **options):
+    targets = [TARGETS[name] for name in names]
+    means = resources("cpu", 1, {}, options.pop("files", Files()))
+    return write_report(root, targets, scale, Records([root, *options.get("imported", ())]), means, "python -m x <y>")
+
+
+class Reader(HTMLParser):
+    """Checks that elements are closed in order, and collects them with the text that is shown."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.elements, self.text = [], [], []
+
+    def handle_starttag(self, name, attributes):
+        self.elements.append((name, dict(attributes)))
+        if name not in ("meta", "img", "br", "link"):
+            self.open.append(name)
+
+    def handle_endtag(self, name):
+        assert self.open.pop() == name
+
+    def handle_data(self, text):
+        self.text.append(text)
+
+
+def read(path):
+    reader = Reader()
+    reader.feed(Path(path).read_text())
+    reader.close()
+    assert not reader.open
+    return reader, re.sub(r"\s+", " ", " ".join(reader.text))
+
+
+# The small template layer.
+
+
+def test_what_is_put_in_is_escaped_and_html_is_not():
+    assert tag("p", "a < b & ", tag("b", "c"), class_="n") == '<p class="n">a &lt; b &amp; <b>c</b></p>'
+    assert tag("a", BAD, href='"><script>') == f'<a href="&quot;&gt;&lt;script&gt;">{escape(BAD)}</a>'
+    assert "<script" not in join([BAD, [BAD, None], 3])
+    assert escape(Html("<b>")) == "<b>"
+    assert tag("img", alt=BAD).count("<") == 1
+
+
+def test_tables_have_captions_and_headings():
+    made = table("Errors <1", ["network", "error"], [["a", 1.0]])
+    assert "<caption>Errors &lt;1</caption>" in made
+    assert 'scope="col"' in made
+    assert '<th scope="row" class="text">a</th><td>1.0</td>' in made
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 10, [0, 2, 4, 6, 8, 10]), (-1.3, 0.4, [-1, -0.5, 0]), (0, 1e-9, [0, 2e-10, 4e-10, 6e-10, 8e-10, 1e-9])],
+)
+def test_ticks_are_round_numbers(low, high, expected):
+    assert ticks(low, high) == expected
+
+
+def test_charts_put_points_where_they_belong():
+    """Error 100 at epoch 1, 50 at epoch 3: the second is to the right, and lower by half of the height (less 5 %)."""
+    made = line_chart("curve <1>", {"a & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
+    (x1, y1), (x2, y2) = (map(float, p.split(",")) for p in re.search(r'points="(.*?)"', made)[1].split())
+    assert x2 > x1
+    bottom = 300 - 52
+    assert (bottom - y2) / (bottom - y1) == pytest.approx(0.5, abs=0.01)
+    assert "a &amp; b" in made
+    bars = interval_chart("t", [Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")
+    assert bars.count('class="interval"') == 1
+    assert bars.count('class="hollow"') == 1
+
+
+# What it says.
+
+
+@pytest.fixture
+def paired(tmp_path):
+    """Three seeds: CReLU 1, 2 and 3 points better; 100 test images, on each of which at most one errs."""
+    scale = tiny(3)
+    for training in scale.table1:
+        seed, relu = training.settings.seed, training.settings.act == "relu"
+        test = 30.0 + 5 * seed - (0 if relu else seed + 1)
+        wrong = np.arange(100) < test
+        write_run(tmp_path, training, train=test - 4 - seed, test=test, wrong=wrong, command=BAD)
+    return tmp_path, scale
+
+
+def test_a_claim_has_the_interval_worked_out_by_hand(paired):
+    """Differences -1, -2, -3: mean -2, half width t(0.975, 2) / sqrt 3 = 2.48: no claim.  Gaps 4, 5, 6: 5 ± 2.48.
+
+    Over images: six of the 100 have -1/3 each, so a sample has -X/3 with X binomial (100, 0.06), whose quantiles are 2
+    and 11.
+    """
+    _, text = read(report(*paired))
+    assert "No difference shown between CReLU (half x0.04) and ReLU (base x0.04): -2.00 points" in text
+    assert "(95 % interval -4.48 to +0.48, 3 paired seeds)" in text
+    assert "5.00 ± 2.48" in text
+    assert "35.00 ± 12.42" in text  # ReLU's 30, 35, 40: s = 5
+    assert "-3.67 to -0.67" in text
+
+
+def test_equal_differences_allow_a_claim(tmp_path):
+    scale = tiny(2)
+    for training in scale.table1:
+        error = 30.0 + training.settings.seed - 1.5 * (training.settings.act == "crelu")
+        write_run(tmp_path, training, train=20.0, test=error)
+    _, text = read(report(tmp_path, scale))
+    assert "CReLU (half x0.04) is better than ReLU (base x0.04) by 1.50 points" in text
+
+
+def test_one_seed_is_no_claim(tmp_path):
+    scale = tiny(1)
+    for training in scale.table1:
+        write_run(tmp_path, training, train=20.0, test=30.0 - 9 * (training.settings.act == "crelu"))
+    _, text = read(report(tmp_path, scale))
+    assert "No claim: one pair of networks" in text
+    assert "better than" not in text
+
+
+def test_reduced_runs_are_not_compared_with_the_paper(paired):
+    _, text = read(report(*paired))
+    assert (
+        "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epochs" in text
+    )
+    assert "8.37" in text  # the paper's, beside ours
+    assert "difference to the paper" not in text.lower()
+
+
+def test_a_seed_without_its_partner_does_not_count(paired):
+    root, scale = paired
+    (root / "runs" / scale.table1[-1].name / "result.json").unlink()
+    _, text = read(report(root, scale))
+    assert "2 paired seeds" in text
+    assert "(1 missing)" in text
+
+
+def test_single_and_folds_are_reported_as_the_paper_does(tmp_path):
+    """Three folds each, paired by fold: CReLU is better by 1 on every one; the vote is that of result.json."""
+    folds = [
+        convpool(act, width, "--recipe", "paper", "--protocol", "folds", "--folds", "3")
+        for act, width in (("relu", "base"), ("crelu", "half"))
+    ]
+    single = convpool("relu", "base", "--recipe", "paper", "--protocol", "single")
+    for training, less in zip(folds, (0, 1), strict=True):
+        for i, part in enumerate(training.parts):
+            write_run(tmp_path, training, train=2.0, test=9.0 + i - less, part=part)
+        result = {"train_error": 2.0, "average": 10.0 - less, "vote": 7.25 - less, "seconds": 9.0}
+        (tmp_path / "runs" / training.name / "result.json").write_text(json.dumps(result))
+    write_run(tmp_path, single, train=1.0, test=9.5, part="final")
+    (tmp_path / "runs" / single.name / "result.json").write_text(json.dumps({"train_error": 1.0, "test_error": 9.5}))
+    _, text = read(report(tmp_path, tiny(table1=(single, *folds), pairs=()), ("table1",)))
+    assert "10.00 ± 2.48; vote 7.25" in text  # 9, 10, 11
+    assert "9.00 ± 2.48; vote 6.25" in text
+    assert "CReLU (half) is better than ReLU (base) by 1.00 points" in text
+    assert "3 paired folds" in text
+    assert "Folds share most of their images" in text
+    assert "9.50 (1)" in text
+    assert "Not comparable" not in text  # the paper's settings
+
+
+def test_values_from_files_are_escaped(paired):
+    root, scale = paired
+    path = report(root, scale)
+    assert "<script" not in path.read_text()
+    assert escape(BAD) in path.read_text()  # the command in config.json
+
+
+def test_a_folder_with_an_evil_name_is_linked_and_harmless(tmp_path):
+    root, scale = tmp_path / "<script>alert(1)<" / "x", tiny(1)
+    for training in scale.table1:
+        write_run(root, training, train=1.0, test=2.0)
+    reader, _ = read(report(tmp_path, scale, imported=(root,)))
+    links = [a["href"] for name, a in reader.elements if name == "a" and "runs/" in a.get("href", "")]
+    assert links
+    assert all(link.startswith("%3Cscript%3Ealert%281%29%3C/x/runs/") for link in links)
+
+
+def test_cells_link_to_folders_that_exist(paired):
+    root, scale = paired
+    reader, _ = read(report(root, scale))
+    links = {a["href"] for name, a in reader.elements if name == "a" and "runs/" in a.get("href", "")}
+    assert links == {f"runs/{training.name}/" for training in scale.table1}
+
+
+def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
+    (step,) = steps_of([TARGETS["theory"]], tiny(), Files())
+    folder = step.folder(tmp_path)
+    folder.mkdir(parents=True)
+    one = {"key": "k", "where": "Theorem 4.1", "says": BAD, "verdict": "false", "witness": "w", "errata": ["E7"]}
+    (folder / "results.json").write_text(json.dumps({"statements": [one]}))
+    (folder / "stamp.json").write_text(json.dumps({"options": list(step.options), "inputs": {}}))
+    path = report(tmp_path, tiny(), ("theory",))
+    _, text = read(path)
+    assert "1 statements were checked: 1 false." in text
+    assert BAD in text
+    assert "<script" not in path.read_text()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_an_empty_reproduction_has_all_sections_and_says_what_is_missing(tmp_path, scale, monkeypatch):
+    monkeypatch.setattr("experiments.report.more_tables._count", lambda *_: 0)  # building all takes seconds
+    reader, text = read(report(tmp_path, SCALES[scale](None), tuple(TARGETS)))
+    ids = {a["id"] for _, a in reader.elements if "id" in a}
+    assert ids >= set(TARGETS) == set(SECTIONS)
+    assert "not run yet" in text
+    assert "Not here:" in text
+    assert "better than" not in text
+
+
+def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path):
+    assert "matplotlib is installed" in figures.picture(tmp_path / "histograms.png", "words")
+
+
+def test_headings_are_in_order_and_pictures_have_words(paired):
+    reader, _ = read(report(*paired))
+    levels = [int(name[1]) for name, _ in reader.elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert ("html", {"lang": "en"}) in reader.elements
+    assert all(a.get("aria-label") for name, a in reader.elements if name == "svg" and a.get("role") == "img")
+    assert not [a for name, a in reader.elements if name in ("script", "link", "iframe")]
+
+
+def luminance(colour):
+    """WCAG's, of #rrggbb."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_colours_can_be_read():
+    """Contrast of at least 4.5 for all colours of text and lines, light and dark."""
+    css = Path(figures.__file__).with_name("style.css").read_text()
+    for block in re.findall(r":root \{(.*?)\}", css, re.S)[:2]:
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+        for background in ("page", "card"):
+            for name in set(colours) - {"page", "card", "line"}:
+                light, dark = sorted(map(luminance, (colours[name], colours[background])), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, background)
+
+
+# In a browser.
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (apt-get install chromium)")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_looks_right_in_a_browser(paired, width, monkeypatch):
+    from PIL import Image
+
+    root, scale = paired
+    Image.new("RGB", (1200, 300), "white").save(root / "wide.png")
+    monkeypatch.setitem(SECTIONS, "theory", ("Wide", lambda context: [figures.picture(root / "wide.png", "wide")]))
+    page = report(root, scale, ("table1", "table2", "table4", "gap", "theory"))
+    found = look_at(page, width)
+    assert found["width"] == width
+    assert found["scroll"] <= found["client"] <= width, found["beyond"]
+    assert not found["beyond"]
+    assert not found["errors"]
+    assert not found["outside"]
+    assert not found["broken"]
+    for kind, least in (("tables", 5), ("pictures", 1), ("charts", 2)):
+        assert len(found[kind]) >= least, kind
+        assert all(w > 50 and h > 20 for w, h in found[kind]), kind
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (apt-get install chromium)")
+def test_the_browser_test_sees_what_is_wrong(tmp_path):
+    """A page that is too wide, has an error and a broken picture."""
+    (tmp_path / "bad.html").write_text(
+        "<html><head></head><body><div style='width: 700px'>x</div><img src='data:image/png;base64,AAAA'>"
+        "<script>throw new Error('oh')</script></body></html>"
+    )
+    found = look_at(tmp_path / "bad.html", 390)
+    assert found["scroll"] > found["client"] == 390
+    assert found["beyond"]
+    assert found["broken"] == 1
+    assert "oh" in " ".join(found["errors"])
