@@ -40,7 +40,7 @@ class Part:
 class Differentiated(Protocol):
     """A Parameter, or whatever else has a gradient."""
 
-    grad: Array | None
+    grad: Array  # or None
 
 
 class Communicator(ABC):
@@ -95,7 +95,7 @@ class Communicator(ABC):
         if self.size == 1:
             return list(others)
         learned = [p for p in parameters if p.grad is not None]
-        grads = [p.grad for p in learned]
+        grads: list[Array] = [p.grad for p in learned]
         xp = array_module(grads[0])
         with device_of(grads[0]).active():
             flat = xp.concatenate([array.reshape(-1).astype(grads[0].dtype, copy=False) for array in (*grads, *others)])

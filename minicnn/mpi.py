@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class Mpi(Communicator):
         # Rank r adds up block r of all, then every rank collects the blocks: 2 n numbers travel from each, whatever
         # the number of ranks.
         ends = [own.size * r // self.size for r in range(self.size + 1)]
-        counts = [end - start for start, end in zip(ends, ends[1:], strict=False)]
+        counts = [end - start for start, end in pairwise(ends)]
         mine = counts[self.rank]
         blocks = xp.empty((self.size, mine), own.dtype)
         self._world.Alltoallv([own, (counts, ends[:-1])], [blocks, ([mine] * self.size, None)])

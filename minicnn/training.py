@@ -165,10 +165,20 @@ def check_alive(totals: Totals, classes: int) -> None:
 
 
 def probabilities(
-    model: Module, images: np.ndarray, normalise: Normaliser, *, device: Device, batch: int = 250
+    model: Module,
+    images: np.ndarray,
+    normalise: Normaliser,
+    *,
+    device: Device,
+    batch: int = 250,
+    cluster: Communicator = ALONE,
 ) -> Iterator[np.ndarray]:
-    """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes)."""
-    for start in range(0, len(images), batch):
+    """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes).
+
+    Of a cluster every rank gives those of its own batches; together, in the order of the ranks, they are all.
+    """
+    starts = range(0, len(images), batch)
+    for start in starts[cluster.shard(0, len(starts))]:
         x = device.put(normalise(images[start : start + batch]))
         yield to_host(ops.softmax(model(x)).data)
 
@@ -200,13 +210,14 @@ def evaluate(
     *,
     device: Device,
     on_batch: Callable[[int], object] = lambda images: None,
+    cluster: Communicator = ALONE,
 ) -> Evaluation:
     """Loss and error of a model; on_batch(number of images) is called as they are done."""
     parts = []
-    for part in probabilities(model, images, normalise, device=device):
+    for part in probabilities(model, images, normalise, device=device, cluster=cluster):
         parts.append(part)
         on_batch(len(part))
-    return judge(np.concatenate(parts), labels)
+    return judge(np.concatenate([part for parts in cluster.gather(parts) for part in parts]), labels)
 
 
 def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
