@@ -8,10 +8,12 @@ Arrays on a GPU travel through the memory of the host, unless MINICNN_MPI_CUDA=1
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +23,11 @@ from minicnn.backend import Array, array_module, device_of, to_host
 from minicnn.cluster import ALONE, Communicator, T
 
 SWITCH = "MINICNN_CLUSTER"  # auto (as the launcher says), mpi, none
-LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")  # MPICH and Intel MPI, Open MPI, srun
+LAUNCHERS = {  # how they tell the number of processes, and which one this is
+    "PMI_SIZE": "PMI_RANK",  # MPICH, Intel MPI
+    "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",  # Open MPI
+    "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",  # srun
+}
 SMALL = 1 << 14  # bytes: below, every rank sends all of an array to every other; it is one round instead of two
 
 
@@ -29,16 +35,27 @@ class ClusterError(RuntimeError):
     """The processes cannot work together; the message says why and what to do."""
 
 
-def launched() -> int:
-    """How many processes a launcher started together with this one; 1 if none did, or if each works by itself."""
-    if os.environ.get(SWITCH) == "none" or "mpi4py.futures" in sys.orig_argv:  # that is a pool of processes
-        return 1
-    return max(int(value) if (value := os.environ.get(name, "")).isdigit() else 1 for name in LAUNCHERS)
+def launched() -> tuple[int, int]:
+    """How many processes a launcher started together, and which one this is; (1, 0) if each works by itself."""
+    if os.environ.get(SWITCH) == "none" or pooled():
+        return 1, 0
+    told = [(_number(size), _number(rank)) for size, rank in LAUNCHERS.items()]
+    return max([(1, 0), *told])
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    return int(value) if value.isdigit() else 0
+
+
+def pooled() -> bool:
+    """Whether this process was started by `python -m mpi4py.futures`, as one of a pool."""
+    return "mpi4py.futures" in sys.orig_argv
 
 
 def join() -> Communicator:
     """The communicator of all processes that were started together: over MPI if there is more than one."""
-    asked, count = os.environ.get(SWITCH, "auto"), launched()
+    asked, (count, _) = os.environ.get(SWITCH, "auto"), launched()
     if asked not in ("auto", "mpi", "none"):
         raise ClusterError(f"{SWITCH} must be auto, mpi or none, got {asked!r}")
     if asked == "none" or (asked == "auto" and count == 1):
@@ -89,6 +106,7 @@ class Mpi(Communicator):
                 value = work()
             except Exception as problem:
                 error = problem
+        self._come_together(self._world)  # asleep: this may be long, and MPI waits as fast as it can
         value, error = self._world.bcast((value, error))
         if error is not None:
             raise error
@@ -126,16 +144,27 @@ class Mpi(Communicator):
 
     def all_fail(self, patience: float) -> bool:
         """Said by a rank that fails: whether all others say so too, within so many seconds."""
-        request, end = self._failures.Ibarrier(), time.monotonic() + patience
+        return self._come_together(self._failures, patience)
+
+    def _come_together(self, over: Any, patience: float = math.inf) -> bool:
+        """Whether all ranks come here within so many seconds."""
+        request, end = over.Ibarrier(), time.monotonic() + patience
         while not request.Test():
             if time.monotonic() > end:
                 return False
-            time.sleep(0.01)
+            time.sleep(0.005)
         return True
 
     def abort(self, code: int) -> None:
         """End all ranks at once."""
         self._world.Abort(code)
+
+
+def pool(initializer: Callable[[], object]) -> Executor:
+    """The other processes that `python -m mpi4py.futures` was started with, as workers."""
+    from mpi4py.futures import MPIPoolExecutor
+
+    return MPIPoolExecutor(initializer=initializer)
 
 
 def _in_order(parts: Sequence[Array]) -> Array:
