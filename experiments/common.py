@@ -42,7 +42,7 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
         cpu = [a for a in cpu if not a.startswith("--device=")]
-        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'])}")
+        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
     except UsageError as error:
         code = fail(str(error), code=2)
     except (DataError, CheckpointError, TrainingError, OSError) as error:
