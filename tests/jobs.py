@@ -78,7 +78,7 @@ def fail(how):
 
 
 def command(name, folder, stop_rank, stop_after, *arguments):
-    """A command line on which rank `stop_rank` gets a signal within step `stop_after`; only rank 0 may write `folder`."""
+    """A command line of which rank `stop_rank` gets a signal in step `stop_after`; only rank 0 may write `folder`."""
     rank, train_step, steps = int(os.environ.get("PMI_RANK", 0)), Trainer._train, []
 
     def counted(self, *batch):

@@ -45,7 +45,11 @@ def test_parts_by_hand():
 
 def test_root_first_does_the_work_once_on_root_and_then_on_the_others():
     order = []
-    assert on_threads(3, lambda cluster: cluster.root_first(lambda: order.append(cluster.rank) or cluster.rank)) == [0, 1, 2]
+    assert on_threads(3, lambda cluster: cluster.root_first(lambda: order.append(cluster.rank) or cluster.rank)) == [
+        0,
+        1,
+        2,
+    ]
     assert order[0] == 0
     assert sorted(order) == [0, 1, 2]
 
@@ -56,7 +60,7 @@ def test_gradients_are_summed_with_the_scalars(device):
         shapes = [(2, 3), (4,), ()]
         parameters = [nn.Linear(1, 1).weight for _ in shapes] + [nn.Linear(1, 1).weight]
         for i, (p, shape) in enumerate(zip(parameters, shapes, strict=False)):
-            p.grad = device.put(np.full(shape, 10.0 ** cluster.rank * (i + 1), np.float32))
+            p.grad = device.put(np.full(shape, 10.0**cluster.rank * (i + 1), np.float32))
         loss, wrong = cluster.sum_gradients(
             parameters, device.put(np.array(0.5 + cluster.rank, np.float32)), device.put(np.array(7 + cluster.rank))
         )
