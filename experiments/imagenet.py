@@ -6,6 +6,7 @@ examples:
   python -m experiments.imagenet --variant baseline --dry-run               the network, schedule and cost; no data
   python -m experiments.imagenet --data flowers --scale 0.1 --epochs 5      any folder with a folder a class; a tenth
                                                                             of each width, the schedule shortened
+  mpiexec -n 4 python -m experiments.imagenet --data imagenet               on four GPUs or machines (docs/cluster.md)
   python -m experiments.imagenet --run runs/crelu --data imagenet           evaluate a run: 1 crop and 10 crops
   python -m experiments.imagenet --run runs/crelu --image cat.jpg           what does it see?
 

@@ -1,4 +1,4 @@
-"""Command lines on many processes: `mpiexec -n 4 python -m experiments.cifar ...` (docs/cluster.md).
+"""Command lines on many processes, which mpiexec or srun started together (docs/cluster.md).
 
 Rank 0 prints and writes; the others keep what they would say to themselves, and say it if they fail.  A rank that
 fails alone ends all, since the others would wait for it for ever; where all fail alike, rank 0 says why, once.
@@ -11,16 +11,19 @@ import contextlib
 import io
 import os
 import platform
+import signal
+import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from experiments.common import UsageError, fail_once, run_main
 from minicnn.cluster import ALONE, Communicator
-from minicnn.mpi import SWITCH, ClusterError, Mpi, join, pooled
+from minicnn.mpi import SWITCH, ClusterError, Mpi, join, pool, pooled
 from minicnn.parallel import use_threads
 
 PATIENCE = 3.0  # seconds in which ranks that fail for the same reason do so
@@ -93,17 +96,48 @@ def sharing_cores(cluster: Communicator) -> Iterator[None]:
         yield
 
 
-def cluster_executor() -> Executor:
-    """A pool of the ranks 1, 2, ... (`concurrent.futures`), each of which works by itself on what it is given."""
+# A pool of ranks, each of which works by itself
+
+
+def cluster_executor() -> tuple[Executor, int]:
+    """The ranks 1, 2, ... as workers (`concurrent.futures`), and how many they are."""
     if not pooled():
         raise UsageError(
-            "work is spread over MPI by:  mpiexec -n 5 python -m mpi4py.futures -m experiments.reproduce ...\n"
+            "--workers mpi needs a pool of processes, started by:\n\n"
+            "  mpiexec -n 5 python -m mpi4py.futures -m experiments.reproduce ...\n\n"
             "(one process gives out the work, the other four do it)"
         )
-    from minicnn.mpi import pool
-
-    return pool(_work_alone)
+    return pool(_begin_work)
 
 
-def _work_alone() -> None:
-    os.environ[SWITCH] = "none"  # for programs that a worker starts
+_asked: list[int] = []  # signals that a worker got, which it passes on
+
+
+def _begin_work() -> None:
+    """In a worker, once."""
+    os.environ[SWITCH] = "none"  # for programs that it starts
+    for number in (signal.SIGINT, signal.SIGTERM):  # the launcher sends them to all ranks
+        signal.signal(number, lambda number, _: _asked.append(number))
+
+
+def run_program(command: Sequence[str], environment: Mapping[str, str], out: Path, err: Path) -> int:
+    """For a worker: run a program to its end, its output in files; give its exit code.
+
+    Ctrl-C reaches it as SIGINT.  Its standard input is a pipe that ends when the worker does.
+    """
+    with open(out, "wb") as stdout, open(err, "wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, **environment},
+            start_new_session=True,  # signals come to us, and we pass them on
+        )
+    told = False
+    while True:
+        if _asked and not told:
+            told = True
+            process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=0.2)

@@ -160,11 +160,12 @@ class Mpi(Communicator):
         self._world.Abort(code)
 
 
-def pool(initializer: Callable[[], object]) -> Executor:
-    """The other processes that `python -m mpi4py.futures` was started with, as workers."""
+def pool(begin: Callable[[], object]) -> tuple[Executor, int]:
+    """The other processes that `python -m mpi4py.futures` was started with, as workers that call begin(); how many."""
     from mpi4py.futures import MPIPoolExecutor
 
-    return MPIPoolExecutor(initializer=initializer)
+    executor = MPIPoolExecutor(initializer=begin)
+    return executor, executor.num_workers
 
 
 def _in_order(parts: Sequence[Array]) -> Array:

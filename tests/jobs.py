@@ -3,12 +3,14 @@
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 
 from experiments import cifar, imagenet
-from experiments.ranks import cluster_executor, run_on_ranks
+from experiments.common import StopSignal
+from experiments.ranks import cluster_executor, run_on_ranks, run_program
 from minicnn.backend import CPU
 from minicnn.cluster import ALONE
 from minicnn.data.dataset import DataError
@@ -102,13 +104,26 @@ def command(name, folder, stop_rank, stop_after, *arguments):
     run_on_ranks(module.main, module.MODULE)
 
 
-def square(x):
-    return x * x, os.environ["MINICNN_CLUSTER"]
-
-
-def pool():
-    with cluster_executor() as executor:
-        print(list(executor.map(square, range(5))))
+def pool(folder):
+    """Programs on the workers: what they see, and what they end with; the last one is asked to stop."""
+    executor, workers = cluster_executor()
+    code = (
+        "import os, sys; from minicnn.mpi import join; print(join().size, os.environ['X']); sys.exit(int(sys.argv[1]))"
+    )
+    with StopSignal(), executor:
+        runs = [
+            executor.submit(
+                run_program, [sys.executable, "-c", code, str(i)], {"X": f"x{i}"}, Path(f"{i}.out"), Path(f"{i}.err")
+            )
+            for i in range(3)
+        ]
+        print(workers, [run.result() for run in runs], [Path(f"{i}.out").read_text() for i in range(3)])
+        wait = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(100)"]
+        last = executor.submit(run_program, wait, {}, Path("last.out"), Path("last.err"))
+        while not (Path("last.out").exists() and Path("last.out").read_text()):
+            time.sleep(0.05)
+        Path(folder, "waiting").touch()
+        print(last.result())
 
 
 JOBS = {job.__name__: job for job in (train, primitives, fail, command, pool)}

@@ -71,13 +71,24 @@ def on_threads(size, work):
     return results
 
 
-def mpiexec(ranks, *arguments, cwd, **environment):
-    """`python -m *arguments` on so many ranks, started and ended."""
-    return subprocess.run(
+def start(ranks, *arguments, cwd):
+    """`python -m *arguments` on so many ranks."""
+    return subprocess.Popen(
         [MPIEXEC, "-n", str(ranks), sys.executable, "-m", *arguments],
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MINICNN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MINICNN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+
+
+def mpiexec(ranks, *arguments, cwd):
+    """The same to its end; it must not hang."""
+    with start(ranks, *arguments, cwd=cwd) as process:
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

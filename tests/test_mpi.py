@@ -1,6 +1,8 @@
 """The same over MPI, with 1, 2 and 3 processes; which launcher started us; the pool of workers."""
 
+import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from minicnn import mpi
 from minicnn.backend import CPU
 from minicnn.cluster import ALONE
 from minicnn.mpi import LAUNCHERS, SWITCH, ClusterError, join, launched
-from tests.ranks import mpiexec, needs_mpi
+from tests.ranks import PATIENCE, mpiexec, needs_mpi, start
 from tests.test_cluster import train
 
 
@@ -36,9 +38,13 @@ def test_sums_and_messages(ranks, device, tmp_path):
 
 @needs_mpi
 def test_a_pool_of_workers(tmp_path):
-    out = mpiexec(3, "mpi4py.futures", "-m", "tests.jobs", "pool", cwd=tmp_path)
-    assert out.returncode == 0, out.stderr
-    assert out.stdout == f"{[(x * x, 'none') for x in range(5)]}\n"
+    """They run programs, each alone; a signal to all ranks is passed on to what runs."""
+    process = start(3, "mpi4py.futures", "-m", "tests.jobs", "pool", tmp_path, cwd=tmp_path)
+    while not (tmp_path / "waiting").exists() and process.poll() is None:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert out == f"2 [0, 1, 2] {[f'1 x{i}{chr(10)}' for i in range(3)]}\n{-signal.SIGINT}\n", err
 
 
 @pytest.fixture

@@ -173,6 +173,20 @@ def test_cores_are_shared_by_ranks_that_may_use_the_same(monkeypatch):
     assert found == [3, 7]
 
 
+@needs_mpi
+@pytest.mark.parametrize("count", [1, 2])
+def test_scaling_has_a_row_for_each_rank(count, tmp_path):
+    options = ["--steps", "2", "--images", "2", "--scale", "0.03", "--model", "vgg", "--device", "cpu"]
+    out = mpiexec(count, "experiments.scaling", *options, cwd=tmp_path)
+    assert out.returncode == 0, out.stderr
+    rows = [line.split() for line in out.stdout.splitlines() if re.match(r"\d+ +[\d.]+ +", line)]
+    assert [row[0] for row in rows] == [str(rank) for rank in range(count)]
+    for _, step, compute, talk, share in rows:
+        assert float(compute) + float(talk) == pytest.approx(float(step), abs=0.2)
+        assert float(share) < 100
+        assert count == 1 or float(talk) > 0
+
+
 def test_ranks_that_see_other_data_are_refused(tmp_path):
     from experiments.sessions import run_in
 
