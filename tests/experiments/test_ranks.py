@@ -13,6 +13,8 @@ import pytest
 from experiments import cifar, imagenet, ranks
 from experiments.common import UsageError, run_main
 from minicnn.checkpoint import load
+from minicnn.cluster import Alone
+from minicnn.parallel import threads
 from tests.data.photos import CLASSES, write_bad_files, write_set
 from tests.ranks import mpiexec, needs_mpi, on_threads
 
@@ -155,22 +157,21 @@ def test_a_pool_needs_its_launcher():
 
 
 def test_cores_are_shared_by_ranks_that_may_use_the_same(monkeypatch):
-    from minicnn.parallel import threads
+    class OneOfFour(Alone):
+        """Rank 3 is bound to cores of its own."""
 
-    found = []
+        def gather(self, value):
+            return [value, value, value, (value[0], [12, 13])]
 
-    def work(cluster):
-        with ranks.sharing_cores(cluster):
-            if cluster.rank == 0:
-                found.append(threads())
-            cluster.gather(None)
+    def threads_there():
+        with ranks.sharing_cores(OneOfFour()):
+            return threads()
 
-    monkeypatch.delenv("MINICNN_THREADS", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
-    on_threads(4, work)
+    monkeypatch.delenv("MINICNN_THREADS", raising=False)
+    assert threads_there() == 4
     monkeypatch.setenv("MINICNN_THREADS", "7")
-    on_threads(4, work)
-    assert found == [3, 7]
+    assert threads_there() == 7
 
 
 @needs_mpi
