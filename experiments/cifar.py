@@ -8,6 +8,7 @@ examples:
   python -m experiments.cifar --recipe paper --protocol folds     ten networks: Average and Vote
   python -m experiments.cifar --dataset textures --scale 0.1      no download: a data set made by formulas
   python -m experiments.cifar --act avr --dry-run                 the network and what it will cost, nothing else
+  mpiexec -n 4 python -m experiments.cifar --act crelu            four processes share every batch (docs/cluster.md)
 
 A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, result.json.  Ctrl-C saves it, and the
 same command with --resume goes on from there, to the same result as if it had never stopped.
@@ -22,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments import protocols
-from experiments.common import StopSignal, command, duration, get_device, run_main, table
+from experiments.common import StopSignal, command, duration, get_device, table, where
 from experiments.estimate import estimate
 from experiments.options import checked_settings, parser
+from experiments.ranks import run_on_ranks
 from experiments.run import Job, run
 from experiments.settings import Settings
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.nn import describe
 from minicnn.training import Interrupted
@@ -35,27 +38,27 @@ from reference.paper import cifar_result, vgg_result
 MODULE = "experiments.cifar"
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser(MODULE, __doc__).parse_args(arguments)
     asked = checked_settings(args)
-    device = get_device(args.device)
+    device = get_device(args.device, cluster)
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
-    print(f"{asked.name} on {device}\n\n{summary}\n")
+    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n")
     images = (asked.subset or (5_000 if asked.dataset == "textures" else 50_000)) * asked.epochs * _trainings(args)
-    print(estimate(asked, summary, device, images), "\n", flush=True)
+    print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
     if args.dry_run:
         return 0
-    data = load_data(asked, args.data)
+    data = cluster.root_first(lambda: load_data(asked, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
-    line = command(MODULE, arguments)
+    line = command(MODULE, arguments, cluster.size)
     with StopSignal() as stop:
-        one = partial(run, data=data, device=device, resume=args.resume, command=line, stop=stop)
+        one = partial(run, data=data, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
         try:
-            result = follow_protocol(args, asked, folder, data, one)
+            result = follow_protocol(args, asked, folder, data, one, cluster)
         except Interrupted:
             again = [*arguments] if args.resume else [*arguments, "--resume"]
-            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again)}", file=sys.stderr)
+            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again, cluster.size)}", file=sys.stderr)
             return 130
     if result is None:
         missing = ", ".join(map(str, protocols.missing_folds(folder, args.folds)))
@@ -71,7 +74,7 @@ def _trainings(args: argparse.Namespace) -> int:
 
 
 def follow_protocol(
-    args: argparse.Namespace, asked: Settings, folder: Path, data: Dataset, one: Any
+    args: argparse.Namespace, asked: Settings, folder: Path, data: Dataset, one: Any, cluster: Communicator
 ) -> dict[str, Any] | None:
     def run_job(job: Job) -> dict[str, Any]:
         print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
@@ -80,8 +83,9 @@ def follow_protocol(
     if args.protocol == "plain":
         return protocols.plain(asked, folder, data, run_job, args.hold_out or 0)
     if args.protocol == "single":
-        return protocols.single(asked, folder, data, run_job, hold_out=args.hold_out or 10_000, stop=args.stop)
-    return protocols.folds(asked, folder, data, run_job, count=args.folds, only=args.fold)
+        held = args.hold_out or 10_000
+        return protocols.single(asked, folder, data, run_job, hold_out=held, stop=args.stop, cluster=cluster)
+    return protocols.folds(asked, folder, data, run_job, count=args.folds, only=args.fold, cluster=cluster)
 
 
 def load_data(asked: Settings, where: Path | None) -> Dataset:
@@ -129,4 +133,4 @@ def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    run_main(main, MODULE)
+    run_on_ranks(main, MODULE)

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
-from minicnn.backend import DeviceError
+from minicnn.backend import DeviceError, gpu_names, gpu_problem
 from minicnn.checkpoint import CheckpointError, atomic_write_text
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import DataError
+from minicnn.mpi import launched
 from minicnn.training import TrainingError
 
 
@@ -27,15 +29,20 @@ class UsageError(Exception):
     """What the user asked for makes no sense; the message says why."""
 
 
-def run_main(main: Callable[[list[str]], int], module: str) -> None:
-    """Run a command line: expected errors become one message and an exit code, never a traceback."""
-    arguments = sys.argv[1:]
+def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = True) -> None:
+    """Run a command line: expected errors become one message and an exit code, never a traceback.
+
+    alone   whether it works in one process; that of many is started by ranks.run_on_ranks
+    """
+    arguments, (count, _) = sys.argv[1:], launched()
+    if alone and count > 1:
+        sys.exit(fail_once(f"{module} works in one process, and {count} were started together: leave out mpiexec"))
     try:
         code = main(arguments)
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
         cpu = [a for a in cpu if not a.startswith("--device=")]
-        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'])}")
+        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
     except UsageError as error:
         code = fail(str(error), code=2)
     except (DataError, CheckpointError, TrainingError, OSError) as error:
@@ -50,17 +57,31 @@ def fail(message: str, code: int = 1) -> int:
     return code
 
 
-def command(module: str, arguments: Sequence[str]) -> str:
+def fail_once(message: str) -> int:
+    """`fail` with code 2 of many processes that were started together, each of which comes here."""
+    _, rank = launched()
+    return fail(message, code=2) if rank == 0 else 2
+
+
+def command(module: str, arguments: Sequence[str], ranks: int = 1) -> str:
     """A command line to copy."""
-    return shlex.join(["python", "-m", module, *arguments])
+    launcher = [] if ranks == 1 else ["mpiexec", "-n", str(ranks)]
+    return shlex.join([*launcher, "python", "-m", module, *arguments])
 
 
-def get_device(name: str) -> minicnn.Device:
-    """The device that --device names."""
+def get_device(name: str, cluster: Communicator = ALONE) -> minicnn.Device:
+    """The device that --device names; of the GPUs of a machine, each rank there takes its own."""
     try:
+        if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
+            name = f"gpu:{cluster.local_rank % len(gpu_names())}"
         return minicnn.device(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def where(device: minicnn.Device, cluster: Communicator) -> str:
+    """ "gpu:0", or "gpu:0, one of 4 ranks"."""
+    return str(device) if cluster.size == 1 else f"{device}, one of {cluster.size} ranks"
 
 
 class StopSignal:

@@ -27,22 +27,23 @@ class Trainable(Protocol):
     def build_model(self) -> Sequential: ...
 
 
-def estimate(settings: Trainable, summary: Summary, device: Device, images: int) -> str:
-    """Memory and time for training on so many images (epochs included), as two lines."""
-    seconds = images * seconds_per_image(settings, summary, device)
+def estimate(settings: Trainable, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
+    """Memory (of a rank) and time for training on so many images (epochs included), as two lines."""
+    seconds = images * seconds_per_image(settings, summary, device) / ranks
     flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
+    share = -(-settings.batch // ranks)
     return (
-        f"memory  about {memory(settings, summary) / 2**20:,.0f} MiB for batches of {settings.batch}, beside the data\n"
+        f"memory  about {memory(summary, share) / 2**20:,.0f} MiB for batches of {share}, beside the data\n"
         f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from one trial step"
     )
 
 
-def memory(settings: Trainable, summary: Summary) -> int:
+def memory(summary: Summary, batch: int) -> int:
     """Bytes: the outputs of all layers, which backward needs, and four copies of the parameters.
 
     Parameters, gradients, velocities and one temporary copy; temporary arrays of one layer are not counted.
     """
-    outputs = settings.batch * sum(math.prod(row.output) for row in summary.rows)
+    outputs = batch * sum(math.prod(row.output) for row in summary.rows)
     return 4 * (outputs + 4 * summary.parameters)
 
 

@@ -6,6 +6,7 @@ examples:
   python -m experiments.imagenet --variant baseline --dry-run               the network, schedule and cost; no data
   python -m experiments.imagenet --data flowers --scale 0.1 --epochs 5      any folder with a folder a class; a tenth
                                                                             of each width, the schedule shortened
+  mpiexec -n 4 python -m experiments.imagenet --data imagenet               on four GPUs or machines (docs/cluster.md)
   python -m experiments.imagenet --run runs/crelu --data imagenet           evaluate a run: 1 crop and 10 crops
   python -m experiments.imagenet --run runs/crelu --image cat.jpg           what does it see?
 
@@ -22,6 +23,7 @@ too, and the same command with --resume goes on from there, to the same result a
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,17 +35,19 @@ from experiments.common import (
     command,
     duration,
     get_device,
-    run_main,
     table,
+    where,
     write_json,
 )
 from experiments.estimate import estimate
 from experiments.imagenet_options import checked_settings, parser
 from experiments.imagenet_run import PhotoSession, chosen_pictures, evaluate_pictures
 from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
+from experiments.ranks import run_on_ranks
 from experiments.runs import PhotoRun, open_run
 from experiments.sessions import run_in
 from minicnn.backend import Device
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import TEN
 from minicnn.data.decode import printable, read_square
 from minicnn.data.folders import PictureSet, picture_set
@@ -57,25 +61,26 @@ MODULE = "experiments.imagenet"
 SHOWN = 5  # classes in a prediction
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser(MODULE, __doc__).parse_args(arguments)
     if args.image and not args.run:
         raise UsageError("--image asks a trained network: name its folder with --run")
+    args.workers = max(1, (os.cpu_count() or 1) // cluster.local_size) if args.workers is None else args.workers
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
-    device = get_device(args.device)
+    device = get_device(args.device, cluster)
     if args.run:
-        return use(args, device)
+        return use(args, device, cluster)
     asked = checked_settings(args)
     if args.dry_run:
-        announce(asked, args, device, args.subset or TRAIN_IMAGES)
+        announce(asked, args, device, args.subset or TRAIN_IMAGES, cluster)
         return 0
     if args.data is None:
         raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
     data = read_set(args)
     asked = fitted(asked, data)
-    announce(asked, args, device, asked.subset or len(data.train))
-    return train(asked, data, args, device, arguments)
+    announce(asked, args, device, asked.subset or len(data.train), cluster)
+    return train(asked, data, args, device, arguments, cluster)
 
 
 def read_set(args: argparse.Namespace) -> PictureSet:
@@ -93,17 +98,26 @@ def fitted(asked: ImagenetSettings, data: PictureSet) -> ImagenetSettings:
     return replace(asked, classes=len(data.classes))
 
 
-def announce(asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int) -> None:
+def announce(
+    asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int, cluster: Communicator
+) -> None:
     summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
-    print(f"{asked.name} on {device}\n\n{summary}\n")
+    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n")
     print(f"{asked.recipe}, batches of {asked.batch}\n")
     print(table(["epochs", "learning rate", "weight decay"], asked.schedule_table()), "\n")
-    print(estimate(asked, summary, device, images * asked.epochs))
-    print(f"pictures  {images:,}, decoded {asked.epochs} times by {args.workers} processes\n", flush=True)
+    print(estimate(asked, summary, device, images * asked.epochs, cluster.size))
+    print(
+        f"pictures  {images:,}, decoded {asked.epochs} times by {args.workers * cluster.size} processes\n", flush=True
+    )
 
 
 def train(
-    asked: ImagenetSettings, data: PictureSet, args: argparse.Namespace, device: Device, arguments: list[str]
+    asked: ImagenetSettings,
+    data: PictureSet,
+    args: argparse.Namespace,
+    device: Device,
+    arguments: list[str],
+    cluster: Communicator,
 ) -> int:
     folder = args.out or Path("runs") / asked.name
     description = {
@@ -116,15 +130,19 @@ def train(
 
         def begin() -> PhotoSession:
             return PhotoSession(
-                folder, asked, data, decoders, device=device, save_every=args.save_every, crops=args.crops
-            )
+                folder, asked, data, decoders,
+                device=device, save_every=args.save_every, crops=args.crops, cluster=cluster,
+            )  # fmt: skip
 
         try:
-            line = command(MODULE, arguments)
-            result = run_in(folder, description, begin, device=device, resume=args.resume, command=line, stop=stop)
+            line = command(MODULE, arguments, cluster.size)
+            result = run_in(
+                folder, description, begin,
+                device=device, resume=args.resume, command=line, stop=stop, cluster=cluster,
+            )  # fmt: skip
         except Interrupted:
             again = [*arguments] if args.resume else [*arguments, "--resume"]
-            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again)}", file=sys.stderr)
+            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again, cluster.size)}", file=sys.stderr)
             return 130
     print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
@@ -145,7 +163,7 @@ def report(asked: ImagenetSettings, result: dict[str, Any]) -> str:
     return text
 
 
-def use(args: argparse.Namespace, device: Device) -> int:
+def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
     """Evaluate a run, or ask it about pictures."""
     if args.dry_run:
         what = f"recognise {', '.join(map(str, args.image))}" if args.image else f"evaluate with {args.crops} crops"
@@ -155,7 +173,7 @@ def use(args: argparse.Namespace, device: Device) -> int:
     if not isinstance(run, PhotoRun):
         raise UsageError(f"{args.run} is not a run of {MODULE}")
     if args.image:
-        recognise(run, args, device)
+        cluster.on_root(lambda: recognise(run, args, device))
         return 0
     if args.data is None:
         raise UsageError("--data DIR is needed, for its validation set")
@@ -166,9 +184,10 @@ def use(args: argparse.Namespace, device: Device) -> int:
     with Decoders(args.workers, settings.side) as decoders:
         result: dict[str, Any] = evaluate_pictures(
             run.model(device), data.validation, run.colours.normaliser, settings, decoders, bad,
-            crops=args.crops, device=device,
+            crops=args.crops, device=device, cluster=cluster,
         )  # fmt: skip
-    write_json(args.run / "evaluation.json", {**result, "bad_images": len(bad.seen), "crops": args.crops})
+    result |= {"bad_images": sum(cluster.gather(len(bad.seen))), "crops": args.crops}
+    cluster.on_root(lambda: write_json(args.run / "evaluation.json", result))
     print(f"\n{report(settings, result)}\n\nsaved in {args.run / 'evaluation.json'}")
     return 0
 
@@ -185,4 +204,4 @@ def recognise(run: PhotoRun, args: argparse.Namespace, device: Device) -> None:
 
 
 if __name__ == "__main__":
-    run_main(main, MODULE)
+    run_on_ranks(main, MODULE)

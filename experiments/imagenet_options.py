@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from experiments.common import UsageError
@@ -37,7 +36,9 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
         default="fail",
         help="pictures that cannot be decoded: stop and name the file (default), or name it and leave it out",
     )
-    data.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="decoding processes (default: cores)")
+    data.add_argument(
+        "--workers", type=int, help="decoding processes (default: cores, shared by the ranks of a machine)"
+    )
     data.add_argument("--side", type=int, help="side of the square that crops are taken from (default 256)")
     data.add_argument("--crop", type=int, help="side of the crops (default 224)")
     data.add_argument("--colour", type=float, help="deviation of the colour noise (default 0.1; 0: none)")

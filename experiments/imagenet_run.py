@@ -22,6 +22,7 @@ from experiments.progress import Progress
 from experiments.sessions import Bar, Session
 from minicnn.backend import Device
 from minicnn.checkpoint import atomic_write_text
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import CENTRE, TEN, Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.files import cache_folder
@@ -55,10 +56,14 @@ def evaluate_pictures(
     *,
     crops: int,
     device: Device,
+    cluster: Communicator = ALONE,
 ) -> dict[str, float]:
     """Errors in percent, top1 and top5, of one crop and (_ten) of the mean softmax of ten, if `crops` is 10."""
     found: dict[int, list[np.ndarray]] = {count: [] for count in CROPS if count <= crops}
     right: list[np.ndarray] = []
+    every = range(0, len(pictures), EVALUATION_BATCH)
+    own = every[cluster.shard(0, len(every))]
+    pictures = pictures.take(np.arange(own.start, min(own.stop, len(pictures))))  # of this rank
     with (
         Progress(len(pictures), "validation, one crop" + (" and ten" if crops == 10 else "")) as progress,
         closing(squares(pictures, decoders, bad, batch=EVALUATION_BATCH)) as batches,
@@ -68,13 +73,17 @@ def evaluate_pictures(
             for count, parts in found.items():
                 parts.append(crop_probabilities(model, images, normalise, CROPS[count], settings.crop, device=device))
             progress(len(images))
-    labels = np.concatenate(right)
+    labels = _joined(cluster, right)
     result: dict[str, float] = {"images": len(labels)}
     for count, parts in found.items():
-        p, suffix = np.concatenate(parts), "_ten" if count == 10 else ""
+        p, suffix = _joined(cluster, parts), "_ten" if count == 10 else ""
         result |= {f"loss{suffix}": judge(p, labels).loss}
         result |= {f"top{k}{suffix}": top_error(p, labels, k) for k in (1, 5)}
     return result
+
+
+def _joined(cluster: Communicator, parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([part for of_rank in cluster.gather(parts) for part in of_rank])
 
 
 class PhotoSession(Session):
@@ -90,13 +99,13 @@ class PhotoSession(Session):
         device: Device,
         save_every: int,
         crops: int,
+        cluster: Communicator = ALONE,
     ):
         self.settings, self.data, self.decoders, self.device = settings, data, decoders, device
         self.save_every, self.crops = save_every, crops
-        self.bad = BadImages(settings.bad_images, _lines(folder / BAD))
+        self.bad = BadImages(settings.bad_images, cluster.on_root(lambda: _lines(folder / BAD)))
         train = chosen_pictures(settings, data.train)
-        write_json(folder / "classes.json", [list(pair) for pair in zip(data.classes, data.readable, strict=True)])
-        self.colours = self._colours(folder, train)
+        self.colours = Colours.from_json(cluster.on_root(lambda: self._prepare(folder, train)))
         batches = PhotoBatches(
             train,
             settings.batch,
@@ -107,22 +116,32 @@ class PhotoSession(Session):
             settings.seed,
             flip=settings.flip,
             colour=settings.colour,
+            cluster=cluster,
         )
         model = settings.build_model().to(device)
         optimiser = settings.build_optimiser(model, len(batches))
-        super().__init__(folder, Trainer(model, optimiser, batches, device=device, seed=settings.seed))
+        trainer = Trainer(model, optimiser, batches, device=device, seed=settings.seed, cluster=cluster)
+        super().__init__(folder, trainer)
 
-    def _colours(self, folder: Path, train: Pictures) -> Colours:
+    def _prepare(self, folder: Path, train: Pictures) -> dict[str, Any]:
+        """Write the classes and the colours; give the latter."""
+        classes = zip(self.data.classes, self.data.readable, strict=True)
+        write_json(folder / "classes.json", [list(pair) for pair in classes])
         path = folder / "colours.json"
         if not path.exists():
             with Progress(len(train), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
-        return Colours.from_json(read_json(path))
+        return read_json(path)
 
     def save(self) -> None:
         super().save()
-        if self.bad.seen:
-            atomic_write_text(self.folder / BAD, "\n".join(self.bad.seen) + "\n")
+        bad = self._all_bad()
+        if bad:
+            self.cluster.on_root(lambda: atomic_write_text(self.folder / BAD, "\n".join(bad) + "\n"))
+
+    def _all_bad(self) -> list[str]:
+        """What all ranks have seen, each file once."""
+        return list(dict.fromkeys(message for seen in self.cluster.gather(self.bad.seen) for message in seen))
 
     def train(self, stop: Callable[[], bool]) -> None:
         trainer, last = self.trainer, self.settings.epochs
@@ -143,7 +162,7 @@ class PhotoSession(Session):
                 errors = f"{self.history[-1]['validation_top1']:.2f} and {self.history[-1]['validation_top5']:.2f} %"
                 bar.close(self.history[-1], f", validation top-1 and top-5 {errors}")
             self.save()
-            write_csv(self.folder / "metrics.csv", self.history)
+            self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
 
     def _row(self, totals: Totals) -> dict[str, Any]:
         """Of an epoch, with the validation set, which nothing is chosen by."""
@@ -168,6 +187,7 @@ class PhotoSession(Session):
             self.bad,
             crops=crops,
             device=self.device,
+            cluster=self.cluster,
         )
 
     def finish(self) -> dict[str, Any]:
@@ -182,10 +202,10 @@ class PhotoSession(Session):
             "test_loss": found["loss"],
             "test_error": found["top1"],
             **found,
-            "bad_images": len(self.bad.seen),
+            "bad_images": len(self._all_bad()),
             "seconds": self.seconds,
         }
-        write_json(self.folder / "result.json", result)
+        self.cluster.on_root(lambda: write_json(self.folder / "result.json", result))
         return result
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from experiments.common import UsageError, read_json, write_json
 from experiments.run import Job
 from experiments.settings import Settings
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.random import Stream
 from minicnn.training import judge
@@ -44,7 +45,16 @@ def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out
     return {"protocol": "plain", **run(Job(settings, folder, train, held))}
 
 
-def single(settings: Settings, folder: Path, data: Dataset, run: Runner, *, hold_out: int, stop: str) -> dict[str, Any]:
+def single(
+    settings: Settings,
+    folder: Path,
+    data: Dataset,
+    run: Runner,
+    *,
+    hold_out: int,
+    stop: str,
+    cluster: Communicator = ALONE,
+) -> dict[str, Any]:
     chosen = indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
     search = run(Job(settings, folder / "search", train, held))
@@ -54,12 +64,19 @@ def single(settings: Settings, folder: Path, data: Dataset, run: Runner, *, hold
         job = Job(settings, folder / "final", chosen, watched=held, stop_loss=search["epoch_loss"])
     final = run(job)
     result = {"protocol": "single", "stop": stop, "search": search, **final}
-    write_json(folder / "result.json", result)
+    cluster.on_root(lambda: write_json(folder / "result.json", result))
     return result
 
 
 def folds(
-    settings: Settings, folder: Path, data: Dataset, run: Runner, *, count: int, only: int | None
+    settings: Settings,
+    folder: Path,
+    data: Dataset,
+    run: Runner,
+    *,
+    count: int,
+    only: int | None,
+    cluster: Communicator = ALONE,
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
     chosen = indices(settings, data)
@@ -67,7 +84,7 @@ def folds(
     for i in range(1, count + 1) if only is None else [only]:
         train = np.sort(np.concatenate([part for j, part in enumerate(parts, start=1) if j != i]))
         run(Job(settings, folder / f"fold{i}", train, np.sort(parts[i - 1])))
-    return collect_folds(folder, data, count)
+    return cluster.on_root(lambda: collect_folds(folder, data, count))
 
 
 def collect_folds(folder: Path, data: Dataset, count: int) -> dict[str, Any] | None:

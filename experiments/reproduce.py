@@ -5,6 +5,7 @@ examples:
   python -m experiments.reproduce all --scale smoke            everything, tiny, on textures: minutes
   python -m experiments.reproduce table1 figure4 --scale cpu --dry-run     the plan: runs, time, disk
   python -m experiments.reproduce all --scale cpu --workers 2  hours on a few cores, with real CIFAR
+  python -m experiments.reproduce all --scale full --workers mpi           on many machines: docs/cluster.md
   python -m experiments.reproduce all --scale full --imagenet imagenet     the paper's settings, for GPUs
   python -m experiments.reproduce all --scale cpu --report     run nothing, write the report of what is there
   python -m experiments.reproduce all --scale cpu --export docs/results --import docs/results
@@ -19,9 +20,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor as Pool
+from contextlib import ExitStack
 from pathlib import Path
 
 from experiments.common import StopSignal, UsageError, command, duration, run_main
+from experiments.ranks import cluster_executor
 from experiments.report.page import write_report
 from experiments.reproduction import plan
 from experiments.reproduction.commands import Resources, resources
@@ -34,6 +38,7 @@ from experiments.reproduction.targets import TARGETS, Files, Target, chosen, ste
 
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
+MPI = "mpi"
 
 
 def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale]] = SCALES) -> int:
@@ -50,8 +55,13 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
     for folder in args.imported:
         if not folder.is_dir() and not args.dry_run:
             raise UsageError(f"--import: there is no folder {folder}")
-    means = resources(args.device, args.workers, args.data, files)
-    return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments))
+    with ExitStack() as stack:
+        means = resources(args.device, None if args.workers == MPI else args.workers, args.data, files)
+        pool = None
+        if args.workers == MPI and not args.dry_run:
+            pool, args.workers = cluster_executor()
+            stack.enter_context(pool)
+        return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments), pool)
 
 
 def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
@@ -64,7 +74,9 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
     p.add_argument("--report", action="store_true", help="run nothing, only write the report of what is there")
     p.add_argument("--out", type=Path, help="folder for everything (default runs/reproduce-<scale>)")
-    p.add_argument("--workers", type=int, default=1, metavar="N", help="steps at a time (default 1)")
+    p.add_argument(
+        "--workers", type=_workers, default=1, metavar="N", help="steps at a time (default 1), or mpi: docs/cluster.md"
+    )
     p.add_argument("--seeds", type=int, metavar="N", help="seeds of each network (default: the scale's)")
     p.add_argument("--device", default="auto", help="auto (one GPU for each worker where there are some), cpu, gpu:N")
     p.add_argument(
@@ -90,7 +102,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     args = p.parse_args(arguments)
     for name in ("workers", "seeds"):
         value = getattr(args, name)
-        if value is not None and value < 1:
+        if isinstance(value, int) and value < 1:
             raise UsageError(f"--{name} must be at least 1, got {value}")
     if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
         raise UsageError(f"--alexnet: there is no file {args.alexnet}")
@@ -98,6 +110,13 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         raise UsageError(f"--imagenet: there is no folder {args.imagenet}")
     args.data = {name: path for names, path in args.data for name in names}
     return args
+
+
+def _workers(text: str) -> int | str:
+    try:
+        return text if text == MPI else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"a number or {MPI}, got {text!r}") from None
 
 
 def _place(text: str) -> tuple[tuple[str, ...], Path]:
@@ -121,7 +140,13 @@ def listing(scale: Scale, files: Files) -> str:
 
 
 def reproduce(
-    args: argparse.Namespace, targets: list[Target], scale: Scale, records: Records, means: Resources, line: str
+    args: argparse.Namespace,
+    targets: list[Target],
+    scale: Scale,
+    records: Records,
+    means: Resources,
+    line: str,
+    pool: Pool | None = None,
 ) -> int:
     steps = steps_of(targets, scale, means.files)
     outcomes: list[Outcome] = []
@@ -134,7 +159,7 @@ def reproduce(
             if args.dry_run:
                 return 0
             records.root.mkdir(parents=True, exist_ok=True)
-            executor = Executor(records, means, args.workers, stop)
+            executor = Executor(records, means, args.workers, stop, pool)
             closed = [item.step.name for item in items if item.state in (plan.UNUSABLE, plan.BLOCKED)]
             outcomes = executor.run([item.step for item in items if item.open], closed)
         elif args.dry_run:

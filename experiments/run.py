@@ -21,6 +21,7 @@ from experiments.sessions import Bar, Session, fingerprint, run_in
 from experiments.settings import Settings
 from minicnn.backend import Device
 from minicnn.checkpoint import load_newest, save
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
@@ -63,24 +64,28 @@ def run(
     resume: bool,
     command: str,
     stop: Callable[[], bool] = lambda: False,
+    cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
     """Train, then read the test set once; give the content of result.json (sessions.run_in says when)."""
-    begin = lambda: ArraySession(job, data, device)
-    return run_in(job.folder, job.describe(), begin, device=device, resume=resume, command=command, stop=stop)
+    begin = lambda: ArraySession(job, data, device, cluster)
+    return run_in(
+        job.folder, job.describe(), begin, device=device, resume=resume, command=command, stop=stop, cluster=cluster
+    )
 
 
 class ArraySession(Session):
     """A training on images in memory: the best weights so far are kept, where images are held out."""
 
-    def __init__(self, job: Job, data: Dataset, device: Device):
+    def __init__(self, job: Job, data: Dataset, device: Device, cluster: Communicator):
         self.job, self.data, self.device = job, data, device
         s = job.settings
         images, labels = data.train_images[job.train], data.train_labels[job.train]
         self.normalise = Normaliser.of(images)
-        batches = Batches(images, labels, s.batch, self.normalise, s.augmentation(), s.seed)
+        batches = Batches(images, labels, s.batch, self.normalise, s.augmentation(), s.seed, cluster)
         model = s.build_model().to(device)
         optimiser = s.build_optimiser(model, len(batches))
-        super().__init__(job.folder, Trainer(model, optimiser, batches, device=device, seed=s.seed))
+        trainer = Trainer(model, optimiser, batches, device=device, seed=s.seed, cluster=cluster)
+        super().__init__(job.folder, trainer)
 
     def train(self, stop: Callable[[], bool]) -> None:
         job, trainer = self.job, self.trainer
@@ -93,11 +98,14 @@ class ArraySession(Session):
                 if len(job.hold_out) and self.history[-1]["hold_out_error"] <= min(
                     row["hold_out_error"] for row in self.history
                 ):
-                    save(job.folder / "best.npz", self.model.state_dict(), {"epoch": trainer.epoch})
+                    self.cluster.on_root(self._keep_best)
                 held = self.history[-1]["hold_out_error"]
                 bar.close(self.history[-1], "" if held is None else f", hold-out error {held:.2f} %")
             self.save()
-            write_csv(job.folder / "metrics.csv", self.history)
+            self.cluster.on_root(lambda: write_csv(job.folder / "metrics.csv", self.history))
+
+    def _keep_best(self) -> None:
+        save(self.job.folder / "best.npz", self.model.state_dict(), {"epoch": self.trainer.epoch})
 
     def _row(self, totals: Totals) -> dict[str, Any]:
         row: dict[str, Any] = {
@@ -123,20 +131,21 @@ class ArraySession(Session):
 
     def evaluate(self, indices: np.ndarray) -> Evaluation:
         """Of images of the training set."""
-        images, labels = self.data.train_images[indices], self.data.train_labels[indices]
-        return evaluate(self.model, images, labels, self.normalise, device=self.device)
+        return self._evaluate(self.data.train_images[indices], self.data.train_labels[indices])
+
+    def _evaluate(self, images: np.ndarray, labels: np.ndarray) -> Evaluation:
+        return evaluate(self.model, images, labels, self.normalise, device=self.device, cluster=self.cluster)
 
     def finish(self) -> dict[str, Any]:
         """Evaluate the weights (the best on the hold-out, if there is one) on the training and the test set."""
         epoch = self.trainer.epoch
         if len(self.job.hold_out):
-            arrays, metadata = load_newest(self.job.folder / "best.npz")
+            arrays, metadata = self.cluster.on_root(lambda: load_newest(self.job.folder / "best.npz"))
             self.model.load_state_dict(arrays)
             epoch = metadata["epoch"]
         print("evaluating ...", file=sys.stderr)
         train = self.evaluate(self.job.train)
-        test = evaluate(self.model, self.data.test_images, self.data.test_labels, self.normalise, device=self.device)
-        np.save(self.job.folder / "test_probabilities.npy", test.probabilities)
+        test = self._evaluate(self.data.test_images, self.data.test_labels)
         self.clock()
         row = self.history[epoch - 1]
         result = {
@@ -149,6 +158,11 @@ class ArraySession(Session):
             "test_error": test.error,
             "seconds": self.seconds,
         }
-        draw_curves(self.job.folder / "curves.png", self.history, result, title=self.job.settings.name)
-        write_json(self.job.folder / "result.json", result)
+        self.cluster.on_root(lambda: self._write(result, test.probabilities))
         return result
+
+    def _write(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
+        folder = self.job.folder
+        np.save(folder / "test_probabilities.npy", probabilities)
+        draw_curves(folder / "curves.png", self.history, result, title=self.job.settings.name)
+        write_json(folder / "result.json", result)

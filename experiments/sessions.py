@@ -9,10 +9,11 @@ runs/<name>/
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,15 @@ import numpy as np
 from experiments.common import UsageError, duration, environment, locked, read_json, write_json
 from minicnn.backend import Device
 from minicnn.checkpoint import load_newest, previous, save
-from minicnn.training import Interrupted, Trainer
+from minicnn.cluster import ALONE, Communicator
+from minicnn.training import Interrupted, Trainer, TrainingError
 
 
 class Session:
     """A training under way: the trainer, the history, the time it took."""
 
     def __init__(self, folder: Path, trainer: Trainer):
-        self.folder, self.trainer, self.model = folder, trainer, trainer.model
+        self.folder, self.trainer, self.model, self.cluster = folder, trainer, trainer.model, trainer.cluster
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0  # of training, all sessions together
         self._since = time.monotonic()
@@ -36,10 +38,12 @@ class Session:
     def save(self) -> None:
         arrays, metadata = self.trainer.state()
         self.clock()
-        save(self.folder / "checkpoint.npz", arrays, {**metadata, "history": self.history, "seconds": self.seconds})
+        _check_same(self.cluster, arrays)
+        metadata |= {"history": self.history, "seconds": self.seconds}
+        self.cluster.on_root(lambda: save(self.folder / "checkpoint.npz", arrays, metadata))
 
     def resume(self) -> None:
-        arrays, metadata = load_newest(self.folder / "checkpoint.npz")
+        arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "checkpoint.npz"))
         self.trainer.restore(arrays, metadata)
         self.history, self.seconds = metadata["history"], metadata["seconds"]
         print(
@@ -69,19 +73,34 @@ def run_in(
     resume: bool,
     command: str,
     stop: Callable[[], bool] = lambda: False,
+    cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
     """Train in a folder and give the content of result.json.
 
     A finished folder gives its result at once.  An unfinished one needs `resume`, and the same description, which
-    says what determines the result.  When stop() says so, the state is saved and Interrupted raised.
+    says what determines the result.  When stop() says so, the state is saved and Interrupted raised.  The number of
+    ranks is not part of it; rank 0 alone reads and writes the folder.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
-        _claim(folder, description, resume, command, device)
-        if (folder / "result.json").exists():
-            return read_json(folder / "result.json")
+    different = [rank for rank, theirs in enumerate(cluster.gather(description)) if theirs != description]
+    if different:
+        raise UsageError(
+            f"rank {different[0]} sees other data or settings than rank {cluster.rank}: is --data the same?"
+        )
+    with contextlib.ExitStack() as held:
+
+        def claim() -> tuple[dict[str, Any] | None, bool]:
+            """The result, if there is one, and whether there is a state to go on from."""
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder))
+            _claim(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
+            result, state = folder / "result.json", folder / "checkpoint.npz"
+            return read_json(result) if result.exists() else None, state.exists() or previous(state).exists()
+
+        result, begun = cluster.on_root(claim)
+        if result is not None:
+            return result
         session = begin()
-        if (folder / "checkpoint.npz").exists() or previous(folder / "checkpoint.npz").exists():
+        if begun:
             session.resume()
         try:
             session.train(stop)
@@ -91,11 +110,11 @@ def run_in(
         return session.finish()
 
 
-def _claim(folder: Path, ours: dict[str, Any], resume: bool, command: str, device: Device) -> None:
+def _claim(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
     """Write config.json, or check that the one there describes the same training."""
     path = folder / "config.json"
     if not path.exists():
-        write_json(path, {**ours, "environment": environment(device), "command": command})
+        write_json(path, {**ours, "environment": where, "command": command})
         return
     stored = read_json(path)
     different = [
@@ -112,6 +131,22 @@ def _claim(folder: Path, ours: dict[str, Any], resume: bool, command: str, devic
         )
     if not resume and not (folder / "result.json").exists():
         raise UsageError(f"{folder} holds an unfinished run: add --resume to go on, or choose another --out")
+
+
+def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise if the ranks have drifted apart: they start alike, and add the same bits in every step."""
+    if cluster.size == 1:
+        return
+    digest = hashlib.sha256()
+    for array in arrays.values():
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digests = cluster.gather(digest.hexdigest())
+    different = [rank for rank, theirs in enumerate(digests) if theirs != digests[0]]
+    if different:
+        raise TrainingError(
+            f"the weights of rank {different[0]} are not those of rank 0 any more.  All ranks need the same kind of "
+            "processor or GPU and the same versions of Python's packages; the last checkpoint is good"
+        )
 
 
 class Bar:

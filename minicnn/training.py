@@ -17,6 +17,7 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.backend import Array, Device, to_host
+from minicnn.cluster import ALONE, Communicator, Part
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
 from minicnn.nn import Module
@@ -61,10 +62,23 @@ class Totals:
 
 
 class Trainer:
-    """Trains a model on batches; `epoch` and `step` say what comes next."""
+    """Trains a model on batches; `epoch` and `step` say what comes next.
 
-    def __init__(self, model: Module, optimiser: Optimiser, batches: BatchSource, *, device: Device, seed: int):
+    cluster   the processes that train together: each has its own part of every batch (`batches` gives it that)
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimiser: Optimiser,
+        batches: BatchSource,
+        *,
+        device: Device,
+        seed: int,
+        cluster: Communicator = ALONE,
+    ):
         self.model, self.optimiser, self.batches, self.device = model, optimiser, batches, device
+        self.cluster = cluster
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
 
@@ -78,13 +92,14 @@ class Trainer:
         on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() after every step,
         and if it says so, Interrupted is raised.
         """
-        pending: list[tuple[Array, Array, int]] = []
+        pending: list[tuple[list[Array], int]] = []
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
-                if len(labels):  # a batch whose pictures are all damaged is empty
-                    pending.append((*self._train(x, labels), len(labels)))
+                part = self.cluster.part(len(labels))
+                if part.total:  # a batch whose pictures are all damaged is empty
+                    pending.append((self._train(x, labels, part), part.total))
                 self.step += 1
-                stopping = stop()
+                stopping = self.cluster.any(stop())
                 if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
                     self._fetch(pending)
                     on_step(self)
@@ -94,21 +109,22 @@ class Trainer:
         self.epoch, self.step = self.epoch + 1, 0
         return totals
 
-    def _train(self, x: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
-        """One step: the loss and the number of wrong answers, both still on the device."""
+    def _train(self, x: np.ndarray, labels: np.ndarray, part: Part) -> list[Array]:
+        """One step: the loss and the number of wrong answers of the whole batch, both still on the device."""
         there = self.device.put(x)
         with Tape() as tape:
-            logits = self.model(there, train=True, stream=self.dropout.at(self.optimiser.steps))
-            loss = ops.softmax_cross_entropy(logits, labels)
+            logits = self.model(there, train=part, stream=self.dropout.at(self.optimiser.steps, part.first))
+            loss = ops.softmax_cross_entropy(logits, labels, total=part.total)
         wrong = (logits.data.argmax(axis=1) != self.device.put(labels)).sum()
         tape.backward(loss)
+        sums = self.cluster.sum_gradients(self.model.parameters(), loss.data, wrong)
         self.optimiser.step()
         self.optimiser.zero_grad()
-        return loss.data, wrong
+        return sums
 
-    def _fetch(self, pending: list[tuple[Array, Array, int]]) -> None:
+    def _fetch(self, pending: list[tuple[list[Array], int]]) -> None:
         first = self.step - len(pending)
-        for i, (loss, wrong, images) in enumerate(pending):
+        for i, ((loss, wrong), images) in enumerate(pending):
             value = float(loss)
             if not math.isfinite(value):
                 raise TrainingError(
@@ -149,10 +165,20 @@ def check_alive(totals: Totals, classes: int) -> None:
 
 
 def probabilities(
-    model: Module, images: np.ndarray, normalise: Normaliser, *, device: Device, batch: int = 250
+    model: Module,
+    images: np.ndarray,
+    normalise: Normaliser,
+    *,
+    device: Device,
+    batch: int = 250,
+    cluster: Communicator = ALONE,
 ) -> Iterator[np.ndarray]:
-    """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes)."""
-    for start in range(0, len(images), batch):
+    """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes).
+
+    Of a cluster every rank gives those of its own batches; together, in the order of the ranks, they are all.
+    """
+    starts = range(0, len(images), batch)
+    for start in starts[cluster.shard(0, len(starts))]:
         x = device.put(normalise(images[start : start + batch]))
         yield to_host(ops.softmax(model(x)).data)
 
@@ -184,13 +210,14 @@ def evaluate(
     *,
     device: Device,
     on_batch: Callable[[int], object] = lambda images: None,
+    cluster: Communicator = ALONE,
 ) -> Evaluation:
     """Loss and error of a model; on_batch(number of images) is called as they are done."""
     parts = []
-    for part in probabilities(model, images, normalise, device=device):
+    for part in probabilities(model, images, normalise, device=device, cluster=cluster):
         parts.append(part)
         on_batch(len(part))
-    return judge(np.concatenate(parts), labels)
+    return judge(np.concatenate([part for parts in cluster.gather(parts) for part in parts]), labels)
 
 
 def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:

@@ -14,8 +14,8 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 ORDER = [
     {"blas"},
     {"backend", "schedule", "checkpoint"},
-    {"parallel", "random"},
-    {"tensor", "data"},
+    {"parallel", "random", "cluster"},
+    {"tensor", "data", "mpi"},
     {"autodiff"},
     {"gradcheck", "ops"},
     {"fast", "theory"},
@@ -51,6 +51,7 @@ def test_imports_point_one_way(path):
             other = other if other in RANK else ""
             assert other == own or RANK[other] < RANK[own] or own == "__main__", f"{own or 'minicnn'} imports {name}"
         assert own == "backend" or name.split(".")[0] != "cupy", "only backend.py imports cupy"
+        assert own == "mpi" or name.split(".")[0] != "mpi4py", "only mpi.py imports mpi4py, which starts MPI"
 
 
 def test_every_part_has_its_place():
@@ -63,7 +64,7 @@ def test_the_reference_stands_alone():
 
 
 def test_importing_minicnn_loads_nothing_heavy():
-    heavy = ["scipy", "PIL", "tqdm", "matplotlib", "cupy", "threadpoolctl"]
+    heavy = ["scipy", "PIL", "tqdm", "matplotlib", "cupy", "threadpoolctl", "mpi4py"]
     code = f"import sys, minicnn; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"

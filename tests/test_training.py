@@ -67,9 +67,10 @@ def test_a_step_does_not_wait_for_the_device():
 
     trainer = make(STANDIN)
     x, labels = next(trainer.batches.epoch(0))
-    trainer._train(x, labels)
+    part = trainer.cluster.part(len(labels))
+    trainer._train(x, labels, part)
     reset_sync_count()
-    trainer._train(x, labels)
+    trainer._train(x, labels, part)
     assert sync_count() == 0
 
 

@@ -27,8 +27,12 @@ class Resources:
     data: Mapping[str, Path]
     files: Files
 
+    def settings(self) -> dict[str, str]:
+        """The environment variables that a step is given."""
+        return {"MINICNN_THREADS": str(self.threads)}
+
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "MINICNN_THREADS": str(self.threads)}
+        return {**os.environ, **self.settings()}
 
     def arguments(self, step: Step, records: Records, slot: int = 0) -> list[str]:
         """All that follows the name of the module."""
@@ -54,9 +58,14 @@ class Resources:
         return command(step.module, self.arguments(step, records))
 
 
-def resources(device: str, workers: int, data: Mapping[str, Path], files: Files) -> Resources:
-    """Devices and threads for so many workers: with "auto" one GPU each, where there are some."""
+def resources(device: str, workers: int | None, data: Mapping[str, Path], files: Files) -> Resources:
+    """Devices and threads for so many workers: with "auto" one GPU each, where there are some.
+
+    None: the workers are ranks on other machines, each of which has all threads and finds its own GPU.
+    """
     devices: tuple[str, ...] = (device,)
+    if workers is None:
+        return Resources(devices, threads(), data, files)
     if device == "auto":
         count = 0
         while count < workers and gpu_problem(count) is None:

@@ -2,6 +2,7 @@
 
 Every step is a process of its own, started by a thread of a pool: a step that crashes, or is killed for want of memory,
 takes nothing with it; memory is given back after each; and what runs is the very command that the summary shows.
+Where there is a pool of ranks (docs/cluster.md), the process is started there.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor as Pool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
 from experiments.common import duration, write_json
+from experiments.ranks import run_program
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import LOGS, STAMP, Step
@@ -45,8 +48,10 @@ class Executor:
     resources: Resources
     workers: int
     stop: Callable[[], bool]
+    pool: Pool | None = None  # of ranks that do the work, as many as `workers`; None: it is done on this machine
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _speaking: set[str] = field(default_factory=set)  # steps whose logs grow
     _shown: dict[Path, int] = field(default_factory=dict)  # how much of a log was shown
 
     def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Outcome]:
@@ -134,13 +139,28 @@ class Executor:
     def _process(self, step: Step, slot: int) -> tuple[int, str]:
         """(exit code, the last that it said)"""
         log = self.records.root / LOGS / step.name
-        errors = log.with_name(f"{log.name}.err")
-        with open(log.with_name(f"{log.name}.out"), "wb") as out, open(errors, "wb") as err:
+        out, err = log.with_name(f"{log.name}.out"), log.with_name(f"{log.name}.err")
+        command = [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)]
+        self._speaking.add(step.name)
+        try:
+            if self.pool is None:
+                code = self._here(step, command, out, err)
+            else:  # the launcher's signals reach the ranks by themselves
+                code = self.pool.submit(run_program, command, self.resources.settings(), out, err).result()
+        finally:
+            self._speaking.discard(step.name)
+        said = [line for line in err.read_text(errors="replace").splitlines() if line.strip()]
+        why = said[-1] if said else "it said nothing"
+        return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
+
+    def _here(self, step: Step, command: Sequence[str], out: Path, err: Path) -> int:
+        """The exit code of a process on this machine."""
+        with open(out, "wb") as stdout, open(err, "wb") as stderr:
             process = subprocess.Popen(
-                [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)],
+                command,
                 stdin=subprocess.PIPE,  # closed when we are gone: see child.py
-                stdout=out,
-                stderr=err,
+                stdout=stdout,
+                stderr=stderr,
                 env=self.resources.environment(),
                 start_new_session=True,  # Ctrl-C comes to us, and we pass it on
             )
@@ -151,9 +171,7 @@ class Executor:
         del self._running[step.name]
         assert process.stdin is not None
         process.stdin.close()
-        said = [line for line in errors.read_text(errors="replace").splitlines() if line.strip()]
-        why = said[-1] if said else "it said nothing"
-        return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
+        return code
 
     def _finished(self, step: Step, seconds: float) -> Outcome:
         """Check that the result is there, and remember what an analysis was made of."""
@@ -170,7 +188,7 @@ class Executor:
 
     def _show_logs(self) -> None:
         """Pass on whole lines that the running steps have said."""
-        for name in list(self._running):
+        for name in list(self._speaking):
             path = self.records.root / LOGS / f"{name}.err"
             try:
                 with open(path, "rb") as file:

@@ -111,7 +111,7 @@ def _state(step: Step, records: Records, bad: set[str]) -> tuple[str, str]:
     return NEW, ""
 
 
-def show(items: Sequence[Item], workers: int) -> str:
+def show(items: Sequence[Item], workers: int | str) -> str:
     """The plan as a table, and its cost."""
     rows = [
         [item.step.name, item.state, duration(item.seconds) if item.open else "", item.note if item.open else ""]
@@ -125,7 +125,7 @@ def show(items: Sequence[Item], workers: int) -> str:
     size = sum(item.bytes for item in left)
     unit = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
     seconds = sum(item.seconds for item in left)
-    several = f" with {workers} at a time" if workers > 1 else ""
+    several = f" with {workers} at a time" if isinstance(workers, int) and workers > 1 else ""
     lines.append(
         f"{len(left)} of {len(items)} steps to do, about {duration(seconds)} and {unit} of disk; from one trial step "
         f"of each network on all cores, so{several} take it as a rough guess"

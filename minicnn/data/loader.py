@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import Augmentation, Normaliser, apply
 from minicnn.random import Stream
 
@@ -21,7 +22,10 @@ AHEAD = 3  # batches made ready in advance
 
 
 class BatchSource(Protocol):
-    """What a Trainer trains on: epochs of batches that can be entered at any batch.  A batch may be empty."""
+    """What a Trainer trains on: epochs of batches that can be entered at any batch.  A batch may be empty.
+
+    On many ranks each gets its own part of every batch; `batch` and the length are those of the whole.
+    """
 
     @property
     def batch(self) -> int: ...
@@ -44,6 +48,7 @@ class Batches:
     normalise: Normaliser
     augmentation: Augmentation
     seed: int
+    cluster: Communicator = ALONE
 
     def __post_init__(self) -> None:
         if len(self.images) != len(self.labels) or not len(self.images):
@@ -65,7 +70,7 @@ class Batches:
         order = stream.child("shuffle").generator().permutation(n)
         flips, shifts = self.augmentation.draw(n, stream.child("augment"))
         for k in range(start, len(self)):
-            at = slice(k * self.batch, (k + 1) * self.batch)
+            at = self.cluster.shard(k * self.batch, min(n, (k + 1) * self.batch))
             chosen = order[at]
             yield apply(self.normalise(self.images[chosen]), flips[at], shifts[at]), self.labels[chosen]
 

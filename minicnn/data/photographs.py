@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from minicnn.checkpoint import atomic_write_text
+from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.colour import ALPHA, Colours
 from minicnn.data.dataset import DataError
@@ -66,6 +66,7 @@ class PhotoBatches:
     seed: int
     flip: bool = True
     colour: float = ALPHA
+    cluster: Communicator = ALONE
 
     def __post_init__(self) -> None:
         if not len(self.pictures) or self.batch < 1:
@@ -83,29 +84,35 @@ class PhotoBatches:
 
     def _make(self, epoch: int, start: int) -> Labelled:
         order = Stream(self.seed).at(epoch).child("shuffle").generator().permutation(len(self.pictures))
-        drawn: deque[tuple[np.ndarray, np.ndarray]] = deque()  # (indices, colour noise) of batches under way
+        noise: dict[int, np.ndarray] = {}  # in the colours, of batches under way
+
+        def batch(k: int) -> tuple[np.ndarray, slice]:
+            """The pictures of batch k, and which of them are this rank's."""
+            chosen = order[k * self.batch : (k + 1) * self.batch]
+            return chosen, self.cluster.shard(0, len(chosen))
 
         def chunks() -> Iterator[list[View]]:
             for k in range(start, len(self)):
-                chosen = order[k * self.batch : (k + 1) * self.batch]
-                views, noise = self._draw(chosen, Stream(self.seed).child("augment").at(epoch * len(self) + k))
-                drawn.append((chosen, noise))
+                chosen, own = batch(k)
+                views, drawn = self._draw(chosen, Stream(self.seed).child("augment").at(epoch * len(self) + k))
+                views, noise[k] = views[own], drawn[own]
                 yield from (views[i : i + CHUNK] for i in range(0, len(views), CHUNK))
 
         with closing(self.decoders.map(chunks())) as decoded:
             for k in range(start, len(self)):
-                n = min(self.batch, len(self.pictures) - k * self.batch)
+                chosen, own = batch(k)
+                labels = self.pictures.labels[chosen[own]]
+                n = len(labels)
                 x, good = np.empty((n, self.crop, self.crop, 3), np.float32), np.ones(n, bool)
                 for i in range(0, n, CHUNK):
                     pixels, errors = next(decoded)
-                    normalise(pixels, self.colours.normaliser, drawn[0][1][i : i + CHUNK], out=x[i : i + CHUNK])
+                    normalise(pixels, self.colours.normaliser, noise[k][i : i + CHUNK], out=x[i : i + CHUNK])
                     for j, message in errors.items():
                         self.bad(message)
                         good[i + j] = False
-                chosen, _ = drawn.popleft()
-                if not good.any() and n == self.batch > 1:  # more than some bad files: is the disk gone?
+                noise.pop(k, None)
+                if not good.any() and n >= min(self.batch, CHUNK) > 1:  # more than some bad files: is the disk gone?
                     raise DataError(f"none of the {n} pictures of batch {k + 1} can be decoded; {self.bad.seen[-1]}")
-                labels = self.pictures.labels[chosen]
                 yield (x, labels) if good.all() else (x[good], labels[good])
 
     def _draw(self, chosen: np.ndarray, stream: Stream) -> tuple[list[View], np.ndarray]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Buffer, Op, Parameter, Tensor
+from minicnn.cluster import Part
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
-from minicnn.nn.module import Module
+from minicnn.nn.module import Module, Train
 from minicnn.ops.windows import Pad, Size, as_pair
 from minicnn.random import Stream
 
@@ -39,7 +40,7 @@ class Conv2d(Module):
         self.schemes = {"weight": scheme, "bias": init.zeros}
         self.draw(Stream(0))
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return ops.conv2d(x, self.weight, self.bias, stride=self.stride, pad=self.pad)
 
     def kernel(self) -> str:
@@ -61,7 +62,7 @@ class Linear(Module):
         self.schemes = {"weight": scheme, "bias": init.zeros}
         self.draw(Stream(0))
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return ops.linear(x, self.weight, self.bias)
 
     def kernel(self) -> str:
@@ -75,7 +76,8 @@ class BatchNorm(Module):
     """Batch normalisation over all axes but the last.
 
     In training, the moments of the batch; they also update the running ones, which are used in evaluation:
-    running = (1 - momentum) running + momentum batch, the variance in its unbiased form (as in PyTorch).
+    running = (1 - momentum) running + momentum batch, the variance in its unbiased form (as in PyTorch).  The batch is
+    the whole one where it is spread over many processes.
     """
 
     def __init__(self, c: int, *, eps: float = 1e-5, momentum: float = 0.1, scheme: Scheme = init.ones):
@@ -94,16 +96,17 @@ class BatchNorm(Module):
         self.running_mean.data = self.running_mean.data * 0
         self.running_var.data = self.running_var.data * 0 + 1
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         if not train:
             moments = (self.running_mean.data, self.running_var.data)
             return ops.batch_norm(x, self.gamma, self.beta, moments=moments, fixed=True, eps=self.eps)
         values = x.data if isinstance(x, Tensor) else x
-        count = math.prod(values.shape[:-1])
+        part = train if isinstance(train, Part) else Part(0, len(values))
+        count = part.total * math.prod(values.shape[1:-1])
         if count < 2:
             raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
-        mean, var = moments = ops.batch_moments(values)
-        y = ops.batch_norm(x, self.gamma, self.beta, moments=moments, eps=self.eps)  # refuses what does not fit
+        mean, var = moments = ops.batch_moments(values, part)
+        y = ops.batch_norm(x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps)  # refuses a misfit
         for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
             running.data = (1 - self.momentum) * running.data + self.momentum * now
         return y
@@ -117,7 +120,7 @@ class Dropout(Module):
             raise ValueError(f"Dropout: rate must be in [0, 1), got {rate}")
         self.rate = rate
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         if not train or self.rate == 0:
             return x
         if stream is None:
@@ -134,7 +137,7 @@ class Lambda(Module):
     def __init__(self, function: Op | Callable[..., Tensor], **options: Any):
         self.function, self.options = function, options
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return self.function(x, **self.options)
 
     def kernel(self) -> str:
@@ -198,7 +201,7 @@ class Antirectifier(Lambda):
 class Flatten(Module):
     """(N, ...) -> (N, everything else)."""
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return ops.reshape(x, shape=(x.shape[0], math.prod(x.shape[1:])))
 
 

@@ -6,6 +6,8 @@ random generator: `train` and `stream` are arguments.
     model = Sequential(Conv2d(3, 8, 3, pad=1), CReLU(), GlobalAvgPool(), Linear(16, 10)).initialise(seed=0)
     y = model(x)                                                      # evaluation
     y = model(x, train=True, stream=Stream(seed).child("dropout").at(step))
+
+Where a batch is spread over many processes (minicnn/cluster.py), train=part says which part of it x is.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ import numpy as np
 
 from minicnn.autodiff import Buffer, Parameter, Tensor
 from minicnn.backend import Array, Device, device, device_of, to_device, to_host
+from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
 from minicnn.random import Stream
+
+Train = bool | Part  # in training: True, or the part of the batch that x is
 
 
 class Module:
@@ -26,12 +31,12 @@ class Module:
 
     schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
 
-    def __call__(self, x: Array | Tensor, *, train: bool = False, stream: Stream | None = None) -> Tensor:
+    def __call__(self, x: Array | Tensor, *, train: Train = False, stream: Stream | None = None) -> Tensor:
         """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`."""
         y = self.forward(x, train, stream)
         return y if isinstance(y, Tensor) else Tensor(y)
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor | Array:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor | Array:
         """What __call__ computes; x is a Tensor or an array.  A module that hands `stream` to several parts gives each
         its own: stream.child(name)."""
         raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
@@ -143,7 +148,7 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(self.layers)
 
-    def forward(self, x: Any, train: bool, stream: Stream | None) -> Tensor:
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         for name, layer in self.layers.items():
             x = layer(x, train=train, stream=None if stream is None else stream.child(name))
         return x

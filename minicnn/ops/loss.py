@@ -25,21 +25,23 @@ def log_softmax(x: Array) -> Pair:
 
 
 @op(integers=("labels",))
-def softmax_cross_entropy(logits: Array, labels: Array) -> Pair:
+def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None) -> Pair:
     """y = mean over the batch of -log softmax(logits)[label], a scalar.
 
     logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - onehot(labels)) / N.
+
+    `total` if these are N samples of a batch of so many: then y is their share of its mean, the sum divided by `total`.
 
     Labels on the host are checked to lie in 0 .. classes - 1.  Checking labels that are on a GPU would make the
     program wait for it, so there a label out of range gives NaN, loss and gradient, instead of an error.
     """
     xp = array_module(logits)
-    n, classes = _check(logits, labels)
+    n, classes = _check(logits, labels, total)
     labels = xp.asarray(labels)
     log_p = _log_softmax(logits)  # (N, classes)
     onehot = labels[:, None] == xp.arange(classes)  # (N, classes), all False where a label is out of range
     valid = onehot.any(axis=1, keepdims=True)  # (N, 1)
-    y = -xp.where(valid, xp.where(onehot, log_p, 0).sum(axis=1, keepdims=True), np.nan).mean()
+    y = -xp.where(valid, xp.where(onehot, log_p, 0).sum(axis=1, keepdims=True), np.nan).sum() / n
 
     def vjp(g: Array) -> Grads:
         return (xp.where(valid, g * (xp.exp(log_p) - onehot) / n, np.nan), None)
@@ -56,9 +58,10 @@ def _log_softmax(x: Array) -> Array:
     return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _check(logits: Array, labels: Array) -> tuple[int, int]:
+def _check(logits: Array, labels: Array, total: int | None) -> tuple[int, int]:
+    """What the sum is divided by, and the number of classes."""
     name = "softmax_cross_entropy"
-    if logits.ndim != 2 or 0 in logits.shape:
+    if logits.ndim != 2 or 0 in (logits.shape if total is None else logits.shape[1:]):
         raise ValueError(f"{name}: logits must have shape (N, classes), neither zero, got {logits.shape}")
     n, classes = logits.shape
     if not is_array(labels) or labels.dtype.kind not in "iu":
@@ -67,6 +70,8 @@ def _check(logits: Array, labels: Array) -> tuple[int, int]:
         raise TypeError(f"{name}: logits are on {device_of(logits)}, labels on {device_of(labels)}; move the labels")
     if labels.shape != (n,):
         raise ValueError(f"{name}: labels must have shape ({n},) for logits {logits.shape}, got {labels.shape}")
-    if array_module(labels) is np and not (labels.min() >= 0 and labels.max() < classes):
+    if array_module(labels) is np and n and not (labels.min() >= 0 and labels.max() < classes):
         raise ValueError(f"{name}: labels must be in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}")
-    return n, classes
+    if total is not None and not total >= max(1, n):
+        raise ValueError(f"{name}: total must be positive and at least the {n} samples that are here, got {total}")
+    return n if total is None else total, classes

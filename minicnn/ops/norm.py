@@ -6,13 +6,18 @@ import math
 
 from minicnn.autodiff import Grads, Pair, op
 from minicnn.backend import Array, array_module, device_of
+from minicnn.cluster import Part
 from minicnn.ops.reduce import sum_to_channels
 from minicnn.parallel import sum_over_batch
 
 
-def batch_moments(x: Array) -> tuple[Array, Array]:
-    """Mean and (biased) variance of each channel: x (..., C) -> (C,), (C,)."""
-    count = math.prod(x.shape[:-1])
+def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
+    """Mean and (biased) variance of each channel: x (N, ..., C) -> (C,), (C,).
+
+    `part` if x is this rank's part of a batch: then they are those of the whole batch, the same on every rank.
+    """
+    part = part or Part(0, len(x) if x.ndim else 0)
+    count = part.total * math.prod(x.shape[1:-1])
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
     xp, sample_bytes = array_module(x), 2 * x[:1].nbytes
@@ -26,10 +31,9 @@ def batch_moments(x: Array) -> tuple[Array, Array]:
 
     mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
     sum_over_batch(add_values, len(x), sample_bytes, into=mean)
-    mean /= count
+    mean = part.sum(mean) / count
     sum_over_batch(add_squares, len(x), sample_bytes, into=var)
-    var /= count
-    return mean, var
+    return mean, part.sum(var) / count
 
 
 @op
@@ -40,6 +44,7 @@ def batch_norm(
     *,
     moments: tuple[Array, Array] | None = None,
     fixed: bool = False,
+    part: Part | None = None,
     eps: float = 1e-5,
 ) -> Pair:
     """y = gamma h + beta,   h = (x - mean) / sqrt(var + eps), channel by channel: x (..., C), gamma, beta (C,).
@@ -49,6 +54,9 @@ def batch_norm(
     training    moments of this batch (computed here unless given), which depend on x:
                 gx = s (g - gbeta / M - h ggamma / M)
     evaluation  `moments` given and `fixed`: constants, gx = s g
+
+    `part` if x is this rank's part of a batch: moments, M and the two sums in gx are those of the whole batch, while
+    ggamma and gbeta are this rank's summands, as the gradients of all other parameters are.
     """
     xp = array_module(x)
     c = x.shape[-1] if x.ndim else 0
@@ -59,20 +67,23 @@ def batch_norm(
     if moments is None:
         if fixed:
             raise ValueError("batch_norm: fixed=True needs moments=(mean, variance)")
-        moments = batch_moments(x)
+        moments = batch_moments(x, part)
     mean, var = moments
     if mean.shape != (c,) or var.shape != (c,):
         raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
     if device_of(mean).name != device_of(x).name:
         raise TypeError(f"batch_norm: x is on {device_of(x)}, its moments on {device_of(mean)}; move them")
     inverse_std = 1 / xp.sqrt(var + eps)  # (C,)
-    count = math.prod(x.shape[:-1])
+    part = part or Part(0, len(x))
+    count = part.total * math.prod(x.shape[1:-1])
     y = (x - mean) * (inverse_std * gamma) + beta
 
     def vjp(g: Array) -> Grads:
         h = (x - mean) * inverse_std  # computed again: keeping it would cost as much memory as x
         ggamma, gbeta = sum_to_channels(g * h), sum_to_channels(g)
-        centred = g if fixed else g - (gbeta + h * ggamma) / count
-        return centred * (gamma * inverse_std), ggamma, gbeta
+        if fixed:
+            return g * (gamma * inverse_std), ggamma, gbeta
+        of_h, of_1 = part.sum(xp.stack([ggamma, gbeta]))  # over the whole batch
+        return (g - (of_1 + h * of_h) / count) * (gamma * inverse_std), ggamma, gbeta
 
     return y, vjp

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 
+from experiments import reproduce
+from experiments.common import run_main
 from experiments.reproduction.records import PREDICTIONS
 from experiments.reproduction.scales import Pair, Scale, convpool, photo
 from minicnn.checkpoint import save
@@ -52,3 +54,8 @@ def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **c
         right = np.zeros(len(wrong), np.uint8)
         save(folder / PREDICTIONS, {"predicted": np.asarray(wrong, np.uint8), "right": right})
     return folder
+
+
+if __name__ == "__main__":  # experiments.reproduce with a tiny scale, as a program
+    scales = {"tiny": lambda seeds: tiny(1, epochs=5, pairs=())}
+    run_main(lambda arguments: reproduce.main(arguments, scales), "experiments.reproduce")

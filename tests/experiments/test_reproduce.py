@@ -24,6 +24,7 @@ from experiments.reproduction.targets import TARGETS, Files, steps_of
 from minicnn.checkpoint import load
 from reference.paper import TABLE_1
 from tests.experiments.made_runs import tiny, write_run
+from tests.ranks import mpiexec, needs_mpi
 
 ROOT = Path(__file__).parents[2]
 PAPER = ["--device", "cpu"]
@@ -244,20 +245,15 @@ def test_a_missing_run_blocks_its_analyses_and_a_run_without_weights_too(tmp_pat
 
 # Interruptions.
 
-CODE = """
-import sys
-from tests.experiments.made_runs import tiny
-from experiments import reproduce
-from experiments.common import run_main
-run_main(lambda a: reproduce.main(a, {"tiny": lambda seeds: tiny(1, epochs=5, pairs=())}), "experiments.reproduce")
-"""
-
 
 def start(out, *options):
-    arguments = ["table1", "--scale", "tiny", "--out", str(out), *options, *PAPER]
-    return subprocess.Popen(
-        [sys.executable, "-c", CODE, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    """made_runs.py is experiments.reproduce with a tiny scale."""
+    line = [sys.executable, "-m", "tests.experiments.made_runs", *table1(out), *options]
+    return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def table1(out):
+    return ["table1", "--scale", "tiny", "--out", str(out), *PAPER]
 
 
 def complete(out, *options):
@@ -317,6 +313,21 @@ def test_ctrl_c_saves_all_workers_and_says_how_to_go_on(tmp_path, uninterrupted)
     assert not _children(tmp_path)
     complete(tmp_path)
     assert results(tmp_path) == uninterrupted
+
+
+@needs_mpi
+def test_a_pool_of_ranks_ends_in_the_same_bits(tmp_path, uninterrupted):
+    out = mpiexec(
+        3, "mpi4py.futures", "-m", "tests.experiments.made_runs", *table1(tmp_path), "--workers", "mpi", cwd=ROOT
+    )
+    assert out.returncode == 0, out.stderr
+    assert "2 done" in out.stdout
+    assert results(tmp_path) == uninterrupted
+
+
+def test_a_pool_of_ranks_must_be_started(capsys):
+    with pytest.raises(UsageError, match="mpiexec -n 5 python -m mpi4py.futures -m experiments.reproduce"):
+        run("table1", "--workers", "mpi")
 
 
 def test_every_worker_has_its_gpu_and_its_share_of_the_cores(monkeypatch, tmp_path):

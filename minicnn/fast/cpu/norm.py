@@ -9,6 +9,7 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
+from minicnn.cluster import Part
 from minicnn.fast.cpu.elementwise import LEAST_SIZE
 from minicnn.fast.cpu.memory import empty
 from minicnn.parallel import over_batch, scratch, sum_over_batch
@@ -38,14 +39,16 @@ def batch_norm(
     *,
     moments: Moments | None = None,
     fixed: bool = False,
+    part: Part | None = None,
     eps: float = 1e-5,
 ) -> Pair:
     """ops.batch_norm: y = x scale + shift in one pass; its derivative in two."""
-    mean, var = ops.batch_moments(x) if moments is None else moments
+    mean, var = ops.batch_moments(x, part) if moments is None else moments
     inverse_std = 1 / np.sqrt(var + eps)
     scale = inverse_std * gamma
     shift = beta - mean * scale
-    n, c, count = len(x), x.shape[-1], math.prod(x.shape[:-1])
+    part = part or Part(0, len(x))
+    n, c, count = len(x), x.shape[-1], part.total * math.prod(x.shape[1:-1])
     y = empty(x.shape, x.dtype)
 
     def forward(p: slice) -> None:
@@ -63,11 +66,13 @@ def batch_norm(
             np.einsum("ij->j", g[p].reshape(-1, c), out=part[1])
 
         sum_over_batch(both, n, 3 * x[:1].nbytes, into=sums)
-        ggamma, gbeta = sums[0] * inverse_std, sums[1].copy()
+        sums[0] *= inverse_std
+        ggamma, gbeta = sums.copy()
+        of_h, of_1 = sums if fixed else part.sum(sums)
         gx = empty(x.shape, x.dtype)
-        # gx = scale (g - gbeta / M - h ggamma / M) = scale g + slope x + constant
-        slope = -scale * inverse_std * ggamma / count
-        constant = -scale * gbeta / count - slope * mean
+        # gx = scale (g - of_1 / M - h of_h / M) = scale g + slope x + constant
+        slope = -scale * inverse_std * of_h / count
+        constant = -scale * of_1 / count - slope * mean
 
         def work(p: slice) -> None:
             np.multiply(g[p], scale, out=gx[p])

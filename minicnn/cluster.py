@@ -1,0 +1,125 @@
+"""Training on many processes: each has its share of every batch, and sums over the batch are taken over all of them.
+
+A process is a *rank*, 0 .. size - 1.  A Communicator says which one this is and talks to the others; a Trainer, the
+batches and a session are given one.  `ALONE` is that of a single process: it changes nothing and costs nothing.
+
+    cluster = mpi.join()                    ALONE, or that of all processes that `mpiexec -n 4 python ...` started
+    part = cluster.part(len(labels))        where this rank's samples lie in the global batch
+    cluster.sum_gradients(parameters, ...)  one message a step
+
+Four ranks compute what one computes with the same global batch, up to the rounding of sums.  Sums over ranks are taken
+in the order of the ranks, so the same number of ranks gives the same bits, and every rank has the same ones.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from minicnn.backend import Array, array_module, device_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples that a rank has of a global batch, and how it adds up what all have.
+
+    first   position of its first sample in the global batch
+    total   samples in the global batch
+    sum     an array -> its sum over all ranks, the same bits on each
+    """
+
+    first: int
+    total: int
+    sum: Callable[[Array], Array] = lambda array: array
+
+
+class Differentiated(Protocol):
+    """A Parameter, or whatever else has a gradient."""
+
+    grad: Array  # or None
+
+
+class Communicator(ABC):
+    """This process among `size`, and what it can ask of the others.  Every rank must make the same calls in order.
+
+    local_rank, local_size   its number among those on the same machine, and how many these are
+    """
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+    @abstractmethod
+    def gather(self, value: T) -> list[T]:
+        """The values of all ranks in order, on every rank."""
+
+    @abstractmethod
+    def gather_number(self, number: int) -> list[int]:
+        """The same for an integer, as quickly as can be: this is done in every step."""
+
+    @abstractmethod
+    def sum(self, array: Array) -> Array:
+        """The sum of an array over all ranks, in their order; the same bits on every rank."""
+
+    @abstractmethod
+    def on_root(self, work: Callable[[], T]) -> T:
+        """What work() gives on rank 0, where alone it is called; if it raises, all ranks do."""
+
+    def part(self, count: int) -> Part:
+        """The place of this rank's `count` samples in a batch of which every rank has some, or none."""
+        counts = self.gather_number(count)
+        return Part(sum(counts[: self.rank]), sum(counts), self.sum)
+
+    def any(self, flag: bool) -> bool:
+        """Whether it is true on some rank."""
+        return any(self.gather_number(int(flag)))
+
+    def shard(self, start: int, stop: int) -> slice:
+        """This rank's share of start .. stop - 1: as equal as can be, in the order of the ranks."""
+        length = stop - start
+        return slice(start + length * self.rank // self.size, start + length * (self.rank + 1) // self.size)
+
+    def root_first(self, work: Callable[[], T]) -> T:
+        """What work() gives, which rank 0 does before the others: they find what it has downloaded."""
+        done: list[T] = []
+        self.on_root(lambda: done.append(work()))
+        return done[0] if done else work()
+
+    def sum_gradients(self, parameters: Iterable[Differentiated], *others: Array) -> list[Array]:
+        """Replace gradients by their sums over all ranks; give those of the scalars `others`, in the same message."""
+        if self.size == 1:
+            return list(others)
+        learned = [p for p in parameters if p.grad is not None]
+        grads: list[Array] = [p.grad for p in learned]
+        xp = array_module(grads[0])
+        with device_of(grads[0]).active():
+            flat = xp.concatenate([array.reshape(-1).astype(grads[0].dtype, copy=False) for array in (*grads, *others)])
+            flat, end = self.sum(flat), 0
+            for p, grad in zip(learned, grads, strict=True):
+                start, end = end, end + grad.size
+                p.grad = flat[start:end].reshape(grad.shape)
+        return list(flat[end:])
+
+
+class Alone(Communicator):
+    """One process."""
+
+    def gather(self, value: T) -> list[T]:
+        return [value]
+
+    def gather_number(self, number: int) -> list[int]:
+        return [number]
+
+    def sum(self, array: Array) -> Array:
+        return array
+
+    def on_root(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+ALONE = Alone()
