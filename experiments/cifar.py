@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import protocols
-from experiments.common import StopSignal, command, duration, get_device, table, where
+from experiments.common import StopSignal, command, corrections, duration, get_device, table, where
 from experiments.estimate import estimate
 from experiments.options import checked_settings, parser
 from experiments.ranks import run_on_ranks
@@ -44,7 +44,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     device = get_device(args.device, cluster)
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
-    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n")
+    notes = corrections(asked.model, (asked.act, asked.width))
+    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{notes}\n")
     images = (asked.subset or (5_000 if asked.dataset == "textures" else 50_000)) * asked.epochs * _trainings(args)
     print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
     if args.dry_run:

@@ -23,6 +23,7 @@ from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import DataError
 from minicnn.mpi import launched
 from minicnn.training import TrainingError
+from reference.paper import CORRECTIONS, Key
 
 
 class UsageError(Exception):
@@ -168,6 +169,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         )
         for line in lines
     )
+
+
+def corrections(family: str, key: Key) -> str:
+    """Where a network differs from the paper's table because that cannot be meant; a line each, "" if nowhere."""
+    lines = [f"  {correction}" for correction in CORRECTIONS.get((family, key), ())]
+    return "\n".join(["\nthe table that the paper prints, corrected (docs/errata.md):", *lines]) if lines else ""
 
 
 def duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from minicnn.backend import Device
 from minicnn.nn import Sequential, Summary
 from minicnn.random import Stream
 
-TRIAL, WORK = 8, 2.6e9  # in the step that is timed: images, or multiply-adds if these make fewer of them
+TRIAL, WORK = 64, 2.6e9  # in the step that is timed: images, or multiply-adds if these make fewer of them
 
 
 class Trainable(Protocol):

@@ -18,6 +18,7 @@ from reference.paper.architectures import (
     VGG,
     Architecture,
     Correction,
+    Key,
 )
 from reference.paper.results import (
     TABLE_1,
@@ -69,6 +70,7 @@ __all__ = [
     "Geometry",
     "ImagenetComparisonRow",
     "ImagenetRow",
+    "Key",
     "Layer",
     "Parameters",
     "Phase",

@@ -36,6 +36,16 @@ class Correction:
     reason: str
     breaks: str = ""
 
+    def __str__(self) -> str:
+        printed = "not printed" if self.printed is None else f"printed {_shown(self.printed)}"
+        return (
+            f"{self.layer}: {self.field} {printed}, corrected {_shown(self.corrected)} ({self.erratum}: {self.reason})"
+        )
+
+
+def _shown(value: Kernel | str | int | None) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
 
 @dataclass(frozen=True)
 class Architecture:

@@ -217,6 +217,8 @@ def test_the_dry_run_needs_no_data(capsys):
     assert re.search(r"total +4,686,920", out)
     assert "6x6x512" in out
     assert "0.0002" in out
+    assert "conv11: kernel printed 1x1x512x512, corrected 1x1x1024x512 (E4: " in out
+    assert "conv12: pad not printed, corrected 0 (E33: " in out
 
 
 def test_help_teaches():
