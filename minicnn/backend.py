@@ -10,13 +10,14 @@ is asked for or a CuPy array turns up, so that everything works where CuPy is no
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,6 +30,28 @@ class DeviceError(RuntimeError):
     """A device that was asked for cannot be used; the message says what is missing and what to do."""
 
 
+class Cuda(Protocol):
+    """What CUDA offers beside arrays; on a GPU CuPy gives it (CupyCuda below), in tests a stand-in does."""
+
+    def module(self, source: str, options: tuple[str, ...]) -> Any:
+        """CUDA source, compiled: module.get_function(name)((blocks,), (threads,), arguments) starts a kernel."""
+
+    def batched_matmul(self, a: Array, b: Array, out: Array, transpose_a: bool, transpose_b: bool) -> None:
+        """out[i] = a[i] b[i] for stacks of matrices, either transposed first, without a copy of it."""
+
+    def pinned(self, size: int) -> np.ndarray:
+        """So many bytes of host memory that the GPU can read while the program goes on."""
+
+    def new_stream(self) -> Any:
+        """A queue of work beside the one that computes: stream.record() gives an event, stream.wait_event(event)."""
+
+    def current_stream(self) -> Any:
+        """The queue that computes."""
+
+    def free_bytes(self) -> int:
+        """Memory that is left."""
+
+
 @dataclass(frozen=True)
 class Device:
     """One place where arrays live.
@@ -39,6 +62,9 @@ class Device:
     get(x)       an array of this device as a numpy.ndarray
     synchronize  waits until all work queued there is done
     active()     a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
+    cuda         kernels, streams and pinned memory; None where there is no CUDA
+    no_memory    the errors that say that its memory is used up
+    free_memory  gives memory that is kept for later arrays back to the device
     """
 
     name: str
@@ -47,6 +73,9 @@ class Device:
     get: Callable[[Array], np.ndarray]
     synchronize: Callable[[], None] = lambda: None
     active: Callable[[], AbstractContextManager[Any]] = nullcontext
+    cuda: Cuda | None = None
+    no_memory: tuple[type[BaseException], ...] = ()
+    free_memory: Callable[[], None] = lambda: None
 
     def __str__(self) -> str:
         return self.name
@@ -176,7 +205,72 @@ def _gpu(index: int) -> Device:
             with card:
                 return cupy.asarray(x)
 
+        def free_memory() -> None:
+            with card:
+                cupy.get_default_memory_pool().free_all_blocks()
+
         _gpus[index] = Device(
-            f"gpu:{index}", cupy, put=put, get=cupy.asnumpy, synchronize=card.synchronize, active=lambda: card
+            f"gpu:{index}",
+            cupy,
+            put=put,
+            get=cupy.asnumpy,
+            synchronize=card.synchronize,
+            active=lambda: card,
+            cuda=CupyCuda(cupy, card),
+            no_memory=(cupy.cuda.memory.OutOfMemoryError,),
+            free_memory=free_memory,
         )
     return _gpus[index]
+
+
+TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
+
+
+def allow_tf32() -> None:
+    """From now on, float32 matrix products on a GPU may round their factors to 10 bits (tensor cores)."""
+    os.environ[TF32] = "1"
+
+
+class CupyCuda:
+    """Cuda, by CuPy."""
+
+    def __init__(self, cupy: Any, card: Any):
+        self.cupy, self.card = cupy, card
+
+    def module(self, source: str, options: tuple[str, ...]) -> Any:
+        return self.cupy.RawModule(code=source, options=options)
+
+    def batched_matmul(self, a: Array, b: Array, out: Array, transpose_a: bool, transpose_b: bool) -> None:
+        """cuBLAS itself: cupy.matmul would copy a transposed stack.
+
+        cuBLAS lays matrices out by columns, so it sees ours transposed, and computes out' = b' a'.
+        """
+        from cupy.cuda import cublas, runtime
+
+        count, m, n = out.shape
+        k = a.shape[1] if transpose_a else a.shape[2]
+        double = out.dtype == np.float64
+        kind = runtime.CUDA_R_64F if double else runtime.CUDA_R_32F
+        fast = os.environ.get(TF32) == "1"
+        single = cublas.CUBLAS_COMPUTE_32F_FAST_TF32 if fast else cublas.CUBLAS_COMPUTE_32F
+        one, zero = (np.array(value, out.dtype) for value in (1, 0))
+        operation = {False: cublas.CUBLAS_OP_N, True: cublas.CUBLAS_OP_T}
+        cublas.gemmStridedBatchedEx(
+            self.card.cublas_handle, operation[transpose_b], operation[transpose_a], n, m, k, one.ctypes.data,
+            b.data.ptr, kind, b.shape[2], n * k, a.data.ptr, kind, a.shape[2], m * k, zero.ctypes.data,
+            out.data.ptr, kind, n, m * n, count, cublas.CUBLAS_COMPUTE_64F if double else single,
+            cublas.CUBLAS_GEMM_DEFAULT,
+        )  # fmt: skip
+
+    def pinned(self, size: int) -> np.ndarray:
+        return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+
+    def new_stream(self) -> Any:
+        return self.cupy.cuda.Stream(non_blocking=True)
+
+    def current_stream(self) -> Any:
+        return self.cupy.cuda.get_current_stream()
+
+    def free_bytes(self) -> int:
+        """On the device, and in blocks that CuPy keeps."""
+        return int(self.card.mem_info[0]) + int(self.cupy.get_default_memory_pool().free_bytes())
