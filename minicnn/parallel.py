@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, Device, DeviceError, array_module
 from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
@@ -65,8 +65,38 @@ def use_threads(count: int) -> Iterator[None]:
 
 def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device."""
-    budget = HOST_PIECE_BYTES if array_module(like) is np else DEVICE_PIECE_BYTES
+    budget = HOST_PIECE_BYTES if array_module(like) is np else DEVICE_PIECE_BYTES // _share
     return cut(0, n, budget // max(1, sample_bytes))
+
+
+SMALLER = 16  # after an out-of-memory error pieces are so many times smaller
+_share = 1
+
+
+def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
+    """work(), which may be done twice: if the memory of a GPU is used up, once more in smaller pieces."""
+    global _share
+    try:
+        return work()
+    except where.no_memory:
+        pass  # leave this block first: the error keeps the arrays of the first attempt
+    where.free_memory()
+    before, _share = _share, SMALLER
+    try:
+        return work()
+    except where.no_memory as error:
+        raise DeviceError(no_memory_left(where, name)) from error
+    finally:
+        _share = before
+
+
+def no_memory_left(where: Device, name: str) -> str:
+    """What to tell the user."""
+    left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
+    return (
+        f"{where} has too little memory for {name}{left}, also in smaller pieces: lower --batch, or --width or --scale, "
+        "or end other programs that use it."
+    )
 
 
 def cut(start: int, stop: int, length: int) -> list[slice]:

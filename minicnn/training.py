@@ -16,9 +16,10 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Tape
-from minicnn.backend import Array, Device, to_host
+from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
+from minicnn.fast.batches import on_device
 from minicnn.nn import Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
@@ -64,7 +65,8 @@ class Trainer:
     """Trains a model on batches; `epoch` and `step` say what comes next."""
 
     def __init__(self, model: Module, optimiser: Optimiser, batches: BatchSource, *, device: Device, seed: int):
-        self.model, self.optimiser, self.batches, self.device = model, optimiser, batches, device
+        self.model, self.optimiser, self.device = model, optimiser, device
+        self.batches = on_device(batches, device)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
 
@@ -94,13 +96,12 @@ class Trainer:
         self.epoch, self.step = self.epoch + 1, 0
         return totals
 
-    def _train(self, x: np.ndarray, labels: np.ndarray) -> tuple[Array, Array]:
+    def _train(self, x: Array, labels: Array) -> tuple[Array, Array]:
         """One step: the loss and the number of wrong answers, both still on the device."""
-        there = self.device.put(x)
         with Tape() as tape:
-            logits = self.model(there, train=True, stream=self.dropout.at(self.optimiser.steps))
+            logits = self.model(to_device(x, self.device), train=True, stream=self.dropout.at(self.optimiser.steps))
             loss = ops.softmax_cross_entropy(logits, labels)
-        wrong = (logits.data.argmax(axis=1) != self.device.put(labels)).sum()
+        wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
         tape.backward(loss)
         self.optimiser.step()
         self.optimiser.zero_grad()

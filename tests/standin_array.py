@@ -113,7 +113,10 @@ class StandInArray:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
         if not (self._host.flags.c_contiguous or self._host.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
-        self._host[...] = arr
+        if stream is None:
+            self._host[...] = arr
+        else:
+            stream.copy(self, arr)  # later: whoever writes to arr before that is caught
 
     # CuPy converts through .get() too.  It has no __index__: `range(x)` and `host[x]` fail there as here.
 

@@ -1,4 +1,4 @@
-"""minicnn.backend.Cuda for the stand-in: kernels run on the shim, streams are queues that are emptied late."""
+"""minicnn.backend.Cuda for the stand-in: kernels run on the shim, copies on other streams come as late as they may."""
 
 import numpy as np
 
@@ -7,7 +7,8 @@ from tests.standin_array import launched
 
 
 class ShimCuda:
-    free = 1 << 33
+    def __init__(self, free=1 << 33):
+        self.free, self.log, self.compute = free, [], Stream("compute", self)
 
     def module(self, source, options):
         return ShimModule(source, options)
@@ -19,5 +20,54 @@ class ShimCuda:
         np.matmul(a, b, out=out._host)
         launched("batched_matmul")
 
+    def pinned(self, size):
+        return np.full(size, 0xAA, np.uint8)
+
+    def new_stream(self):
+        return Stream("copy", self)
+
+    def current_stream(self):
+        return self.compute
+
     def free_bytes(self):
         return self.free
+
+
+class Stream:
+    """Copies wait in a queue until somebody waits for an event behind them; what happens is noted in cuda.log."""
+
+    def __init__(self, name, cuda):
+        self.name, self.cuda, self.queue = name, cuda, []
+
+    def copy(self, there, here):
+        def work():
+            there._host[...] = here
+
+        self.queue.append(work)
+        self.cuda.log.append((self.name, "copy", there._host.ctypes.data))
+
+    def record(self):
+        event = Event(self)
+        self.queue.append(event)
+        self.cuda.log.append((self.name, "record", event))
+        return event
+
+    def wait_event(self, event):
+        self.cuda.log.append((self.name, "wait", event))
+        event.reach()
+
+
+class Event:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def reach(self):
+        """Do all that was queued before this event."""
+        while self in self.stream.queue:
+            work = self.stream.queue.pop(0)
+            if work is not self:
+                work() if callable(work) else None
+
+    def synchronize(self):
+        self.stream.cuda.log.append(("host", "wait", self))
+        self.reach()

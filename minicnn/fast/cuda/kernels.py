@@ -36,10 +36,12 @@ def blocks(count: int) -> int:
     return min(-(-count // THREADS), MOST_BLOCKS)
 
 
-def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | None = None) -> None:
+def launch(
+    kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | None = None, real: Any = None
+) -> None:
     """Start a kernel, "file.name", with a thread for each element of the first output, or `count` of them.
 
-    No outputs means no elements to start with: nothing is launched.
+    REAL is double if an array is, unless `real` says what it is.  If there is nothing to compute, nothing is launched.
     """
     where = device_of(outputs[0])
     assert where.cuda is not None, f"{where} has no CUDA"
@@ -49,9 +51,9 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     for output in outputs:
         if not output.flags.c_contiguous:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
-    real = np.dtype(np.float64 if any(a.dtype == np.float64 for a in (*outputs, *inputs) if is_array(a)) else np.float32)
-    sizes = [a.size for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
-    index = np.dtype(np.int64 if max(count, *sizes) >= WIDE else np.int32)
+    arrays = [a for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
+    real = np.dtype(real or (np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32))
+    index = np.dtype(np.int64 if max(count, *(a.size for a in arrays)) >= WIDE else np.int32)
     file, _, name = kernel.partition(".")
     function = _module(where, file, real, index).get_function(name)
     arguments = tuple(_argument(where.xp, a, real, index) for a in (*outputs, *inputs, count))

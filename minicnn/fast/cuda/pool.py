@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def fits(x: Array, *, k: Size, **static: Any) -> bool:
 
 
 def fits_max(x: Array, *, k: Size, **static: Any) -> bool:
-    return fits(x, k=k) and np.prod(as_pair("max_pool2d", "k", k)) <= MOST_CELLS
+    return fits(x, k=k) and math.prod(as_pair("max_pool2d", "k", k)) <= MOST_CELLS
 
 
 def fits_global(x: Array) -> bool:
