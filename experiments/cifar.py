@@ -38,7 +38,7 @@ MODULE = "experiments.cifar"
 def main(arguments: list[str]) -> int:
     args = parser(MODULE, __doc__).parse_args(arguments)
     asked = checked_settings(args)
-    device = get_device(args.device)
+    device = get_device(args.device, tf32=args.tf32)
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
     print(f"{asked.name} on {device}\n\n{summary}\n")

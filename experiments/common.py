@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
-from minicnn.backend import DeviceError
+from minicnn.backend import TF32, DeviceError, allow_tf32
 from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.data.dataset import DataError
 from minicnn.training import TrainingError
@@ -38,6 +38,8 @@ def run_main(main: Callable[[list[str]], int], module: str) -> None:
         code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'])}")
     except UsageError as error:
         code = fail(str(error), code=2)
+    except MemoryError as error:  # CuPy's is one too
+        code = fail(f"out of memory ({error}): lower --batch, or --scale, or end other programs")
     except (DataError, CheckpointError, TrainingError, OSError) as error:
         code = fail(str(error))
     except KeyboardInterrupt:
@@ -55,8 +57,10 @@ def command(module: str, arguments: Sequence[str]) -> str:
     return shlex.join(["python", "-m", module, *arguments])
 
 
-def get_device(name: str) -> minicnn.Device:
-    """The device that --device names."""
+def get_device(name: str, *, tf32: bool = False) -> minicnn.Device:
+    """The device that --device names; with --tf32, one whose matrix products may be less exact."""
+    if tf32:
+        allow_tf32()
     try:
         return minicnn.device(name)
     except ValueError as error:
@@ -114,6 +118,7 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "device": str(device),
         "fast": os.environ.get("MINICNN_FAST", "1"),
+        "tf32": os.environ.get(TF32, "0"),
     }
 
 

@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         raise UsageError("--image asks a trained network: name its folder with --run")
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
-    device = get_device(args.device)
+    device = get_device(args.device, tf32=args.tf32)
     if args.run:
         return use(args, device)
     asked = checked_settings(args)

@@ -11,6 +11,7 @@ from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
 from tests.fast.test_versions import draw_winograd, on_last_axis
+from tests.standin import launches, no_synchronisation
 
 pytestmark = needs_compiler
 
@@ -54,23 +55,22 @@ def test_every_cuda_row_of_the_table_is_here():
     assert table == {version for _, version, _ in VERSIONS.values()}
 
 
-def compare(op, version, arrays, static, tolerance):
-    """version on the stand-in against the textbook in float64, values and gradients."""
+def compare(device, op, version, arrays, static, dtype):
+    """version on a device against the textbook in float64: values and gradients, without a wait."""
     expected, expected_vjp = op.textbook(*arrays, **static)
-    g = draw.distinct(np.random.default_rng(0), *np.shape(expected))
-    dtype = "float32" if tolerance > 1e-8 else "float64"
-    with standin_with_kernels() as device:
-        there = put(device, cast(dtype, arrays)), {n: put(device, cast(dtype, v)) for n, v in static.items()}
-        y, vjp = version(*there[0], **there[1])
-        results = [y, *vjp(put(device, cast(dtype, np.asarray(g))))]
-        results = [None if r is None else r.get() for r in results]
-    for ours, theirs in zip(results, (expected, *expected_vjp(g)), strict=True):
+    g = np.asarray(draw.distinct(np.random.default_rng(0), *np.shape(expected)))
+    there, options = put(device, cast(dtype, arrays)), {n: put(device, cast(dtype, v)) for n, v in static.items()}
+    with no_synchronisation():
+        y, vjp = version(*there, **options)
+        grads = vjp(put(device, cast(dtype, g)))
+    tolerance = 1e-11 if dtype == "float64" else 1e-4
+    for ours, theirs in zip((y, *grads), (expected, *expected_vjp(g)), strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None:
             assert ours.shape == theirs.shape
             assert ours.dtype == dtype
             scale = 1 + np.abs(theirs).max(initial=0)
-            np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * scale)
+            np.testing.assert_allclose(device.get(ours), theirs, rtol=tolerance, atol=tolerance * scale)
 
 
 @pytest.mark.parametrize("name", VERSIONS)
@@ -83,17 +83,17 @@ def test_equals_the_textbook(name, data):
         patch.setattr(kernels, "MOST_BLOCKS", data.draw(st.sampled_from([1, 2, 65_535]), label="blocks"))
         patch.setattr(kernels, "THREADS", data.draw(st.sampled_from([1, 32, 256]), label="threads"))
         patch.setattr(kernels, "WIDE", data.draw(st.sampled_from([0, 1 << 30]), label="64-bit indices from"))
-        tolerance = data.draw(st.sampled_from([1e-11, 1e-4]), label="tolerance")
-        compare(op, version, arrays, static, tolerance)
+        with standin_with_kernels() as device:
+            compare(device, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])))
 
 
 def test_batch_norm_sums_in_chunks():
     """More rows than chunks, the last chunk shorter."""
     generator = np.random.default_rng(0)
     arrays = (generator.normal(size=(7, 5, 3)), np.ones(3), np.zeros(3))
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, standin_with_kernels() as device:
         patch.setattr(norm, "CHUNKS", 4)
-        compare(ops.batch_norm, norm.batch_norm, arrays, {}, 1e-11)
+        compare(device, ops.batch_norm, norm.batch_norm, arrays, {}, "float64")
 
 
 @given(data=st.data())
@@ -151,8 +151,6 @@ def test_dropout_bits_are_those_of_the_reference():
 
 def test_dispatch_chooses_them():
     """On a device with kernels; not without, and not with MINICNN_FAST=0."""
-    from tests.standin import launches
-
     x = np.ones((2, 3))
     with standin_with_kernels() as device:
         launches.clear()
