@@ -32,7 +32,9 @@ def chain(node):
 
 def uses(tree):
     """(names, keywords) of every mention of CuPy; the keywords are None where it is not called."""
-    called = {id(node.func): [k.arg for k in node.keywords if k.arg] for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    called = {
+        id(node.func): [k.arg for k in node.keywords if k.arg] for node in ast.walk(tree) if isinstance(node, ast.Call)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "cupy":
             yield from (([*node.module.split(".")[1:], alias.name], None) for alias in node.names)
@@ -87,8 +89,8 @@ def test_what_is_used_of_cublas():
         assert name.encode() in content, name
     assert (
         b"gemmStridedBatchedEx(intptr_t handle, int transa, int transb, int m, int n, int k, size_t alpha, size_t A, "
-        b"int Atype, int lda, long long strideA, size_t B, int Btype, int ldb, long long strideB, size_t beta, size_t C, "
-        b"int Ctype, int ldc, long long strideC, int batchCount, int computeType, int algo)"
+        b"int Atype, int lda, long long strideA, size_t B, int Btype, int ldb, long long strideB, size_t beta, "
+        b"size_t C, int Ctype, int ldc, long long strideC, int batchCount, int computeType, int algo)"
     ) in content
 
 

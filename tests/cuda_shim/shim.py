@@ -127,7 +127,7 @@ class ShimModule:
     def _number(self, where, value, kind, pointer):
         assert isinstance(value, np.generic), f"{where}: {type(value)} for {kind}"
         if pointer:
-            assert value.dtype == np.uint64 and value == 0, f"{where}: {value!r} for a pointer"
+            assert (value.dtype, value) == (np.uint64, 0), f"{where}: {value!r} for a pointer"
             return ctypes.c_void_p(0)
         assert value.dtype == self._dtype(kind), f"{where}: {value.dtype} for {kind}"
         return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Parameter, Tape, backend, ops
@@ -176,7 +176,6 @@ def test_out_of_memory(gpu, monkeypatch):
     assert ops.conv2d(x.data, w, pad=1).shape == (128, 32, 32, 48)  # and it goes on
 
 
-@settings(deadline=None)
 def test_speed(gpu, capsys):
     """Prints images a second; asserts only that there are some."""
     rows = list(images_per_second(gpu, quick=STANDIN))

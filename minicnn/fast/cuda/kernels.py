@@ -36,9 +36,7 @@ def blocks(count: int) -> int:
     return min(-(-count // THREADS), MOST_BLOCKS)
 
 
-def launch(
-    kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | None = None, real: Any = None
-) -> None:
+def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | None = None, real: Any = None) -> None:
     """Start a kernel, "file.name", with a thread for each element of the first output, or `count` of them.
 
     REAL is double if an array is, unless `real` says what it is.  If there is nothing to compute, nothing is launched.

@@ -14,9 +14,7 @@ Moments = tuple[Array, Array]
 CHUNKS = 1024  # parts that a sum over all positions is taken in: threads for a GPU to be busy with
 
 
-def fits(
-    x: Array, gamma: Array, beta: Array, *, moments: Moments | None = None, fixed: bool = False, **_: Any
-) -> bool:
+def fits(x: Array, gamma: Array, beta: Array, *, moments: Moments | None = None, fixed: bool = False, **_: Any) -> bool:
     """Whether the shapes fit together (the textbook says what is wrong if they do not)."""
     c = x.shape[-1] if x.ndim else 0
     return (

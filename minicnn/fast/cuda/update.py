@@ -1,6 +1,6 @@
 """Optimiser steps over all parameters in one launch.
 
-The kernel finds each parameter through a table of addresses, uploaded for every step: gradients are new arrays each time.
+The kernel finds each parameter through a table of addresses, uploaded for every step: gradients are new arrays then.
 """
 
 from __future__ import annotations

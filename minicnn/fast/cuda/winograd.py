@@ -1,7 +1,7 @@
 """Convolutions with stride 1 by Winograd's algorithm: the transforms by kernels, the 36 products by one call of cuBLAS.
 
-minicnn/fast/cpu/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM, which
-both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.
+minicnn/fast/cpu/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
+which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.
 """
 
 from __future__ import annotations

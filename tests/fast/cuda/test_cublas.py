@@ -82,7 +82,9 @@ def test_stacks_of_matrices(data):
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(count, m, k)).astype(dtype), rng.normal(size=(count, k, n)).astype(dtype)
-    given_a, given_b = (np.ascontiguousarray(x.transpose(0, 2, 1)) if turn else x for x, turn in ((a, turn_a), (b, turn_b)))
+    given_a, given_b = (
+        np.ascontiguousarray(x.transpose(0, 2, 1)) if turn else x for x, turn in ((a, turn_a), (b, turn_b))
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vars(cupy.cuda), "cublas", Cublas(**CONSTANTS))
         np.testing.assert_allclose(multiplied(given_a, given_b, turn_a, turn_b), a @ b, rtol=1e-5, atol=1e-5)

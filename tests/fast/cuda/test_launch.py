@@ -26,8 +26,10 @@ class Recorder(ShimCuda):
 
 @pytest.mark.parametrize(
     ("count", "blocks"),
-    [(1, 1), (255, 1), (256, 1), (257, 2), (256 * 65_535, 65_535), (256 * 65_535 + 1, 65_535)]
-    + [(2**31 - 1, 65_535), (2**31, 65_535), (2**40, 65_535)],
+    [
+        *((1, 1), (255, 1), (256, 1), (257, 2), (256 * 65_535, 65_535), (256 * 65_535 + 1, 65_535)),
+        *((2**31 - 1, 65_535), (2**31, 65_535), (2**40, 65_535)),
+    ],
 )
 def test_blocks(count, blocks):
     """As many as are needed, and never more than any dimension of any GPU takes."""

@@ -67,7 +67,9 @@ def test_a_convolution_is_done_in_smaller_pieces(small, monkeypatch, version):
 def test_then_the_user_is_told_what_to_lower(small):
     with small(most=100) as device:
         x, w = device.put(np.ones((2, 8, 8, 16))), device.put(np.ones((3, 3, 16, 16)))
-        with pytest.raises(DeviceError, match=r"standin has too little memory for conv2d \(3 MiB left\).*lower --batch"):
+        with pytest.raises(
+            DeviceError, match=r"standin has too little memory for conv2d \(3 MiB left\).*lower --batch"
+        ):
             ops.conv2d(x, w, pad=1)
     assert small.events == ["refused", "freed", "refused"]
     assert parallel._share == 1

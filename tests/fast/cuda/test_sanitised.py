@@ -33,7 +33,12 @@ def sanitised(*arguments):
         "PYTHONMALLOC": "malloc",
     }
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     return done.returncode, done.stdout
 

@@ -1,16 +1,14 @@
-"""Whole training steps on the stand-in, every kernel run by the shim: the numbers of the CPU, and how much is launched."""
+"""Training steps on the stand-in, every kernel run by the shim: the numbers of the CPU, and how much is launched."""
 
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from minicnn import models
+from minicnn import models, nn
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
-from minicnn.nn import AvgPool2d, BatchNorm, Conv2d, CReLU, Dropout, GlobalAvgPool, LeakyReLU, Linear, MaxPool2d
-from minicnn.nn import AVR, ReLU, Sequential
 from minicnn.optim import SGD, Adam
 from minicnn.training import Trainer
 from tests.cuda_shim.device import ShimCuda
@@ -25,22 +23,22 @@ MOST_LAUNCHES = 120  # of a training step of CReLU (half) at batch 128
 
 def network():
     """A bit of everything that has a kernel: Winograd's algorithm for both sizes, im2col, every activation and pool."""
-    return Sequential(
-        Dropout(0.1),
-        Conv2d(3, 16, 3, pad=1),
-        CReLU(),
-        Conv2d(32, 16, 5, pad=2, bias=False),  # BatchNorm takes a bias away: its gradient is rounding alone
-        BatchNorm(16),
-        ReLU(),
-        MaxPool2d(3, stride=2, ceil=True),
-        Dropout(0.5),
-        Conv2d(16, 16, 3),
-        AVR(),
-        AvgPool2d(2, stride=1, pad=1),
-        Conv2d(16, 20, 1, pad=1),
-        LeakyReLU(0.1),
-        GlobalAvgPool(),
-        Linear(20, 5),
+    return nn.Sequential(
+        nn.Dropout(0.1),
+        nn.Conv2d(3, 16, 3, pad=1),
+        nn.CReLU(),
+        nn.Conv2d(32, 16, 5, pad=2, bias=False),  # BatchNorm takes a bias away: its gradient is rounding alone
+        nn.BatchNorm(16),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, ceil=True),
+        nn.Dropout(0.5),
+        nn.Conv2d(16, 16, 3),
+        nn.AVR(),
+        nn.AvgPool2d(2, stride=1, pad=1),
+        nn.Conv2d(16, 20, 1, pad=1),
+        nn.LeakyReLU(0.1),
+        nn.GlobalAvgPool(),
+        nn.Linear(20, 5),
     ).initialise(0)
 
 
@@ -134,13 +132,13 @@ def test_a_batch_of_128_is_one_piece():
     for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
         windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
         assert 128 * 36 * Tiling.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
-    assert 128 * 32 * 32 * 27 * 4 <= DEVICE_PIECE_BYTES  # conv1 by im2col
+    assert DEVICE_PIECE_BYTES >= 128 * 32 * 32 * 27 * 4  # conv1 by im2col
 
 
 def test_every_launch_is_a_kernel_a_product_or_a_sum(one_step):
     """What is left to CuPy: matrix products, sums, and a few small things."""
     small = Counter(name for name in one_step if not name.startswith("kernel"))
-    assert set(small) <= {"matmul", "batched_matmul", "sum", "mean", "iadd", "argmax", "ne", "ones_like", "_iadd"}, small
+    assert set(small) <= {"matmul", "batched_matmul", "sum", "mean", "iadd", "argmax", "ne", "ones_like"}, small
 
 
 def test_photographs_are_staged_without_waiting():
