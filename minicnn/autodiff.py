@@ -89,8 +89,9 @@ class Tape:
         raises, the leaves that it had not reached keep their old gradients.
         """
         self._check(loss)
-        grads: dict[Node, Array] = {loss.node: array_module(loss.data).ones_like(loss.data)}  # type: ignore[dict-item]
+        grads: dict[Node, Array] = {}
         with device_of(loss.data).active():
+            grads[loss.node] = array_module(loss.data).ones_like(loss.data)  # type: ignore[index]
             while self._steps:
                 step = self._steps.pop()
                 g = grads.pop(step.out, None)

@@ -94,8 +94,8 @@ def no_memory_left(where: Device, name: str) -> str:
     """What to tell the user."""
     left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
     return (
-        f"{where} has too little memory for {name}{left}, also in smaller pieces: lower --batch, --width or --scale, or "
-        "end other programs that use it."
+        f"{where} has too little memory for {name}{left}, also in smaller pieces: lower --batch, --width or --scale, "
+        "or end other programs that use it."
     )
 
 

@@ -101,7 +101,8 @@ class Trainer:
         with Tape() as tape:
             logits = self.model(to_device(x, self.device), train=True, stream=self.dropout.at(self.optimiser.steps))
             loss = ops.softmax_cross_entropy(logits, labels)
-        wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
+        with self.device.active():
+            wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
         tape.backward(loss)
         self.optimiser.step()
         self.optimiser.zero_grad()

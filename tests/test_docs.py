@@ -65,7 +65,7 @@ def test_commands_are_understood(line, monkeypatch, capsys):
     for experiment in (cifar, imagenet):
         monkeypatch.setattr(experiment, "estimate", lambda *_: "")
     main = importlib.import_module(module).main
-    arguments = [a.replace("gpu", "cpu") for a in arguments]
+    arguments = [a if a.startswith("--") else a.replace("gpu", "cpu") for a in arguments]
     if "--help" in arguments:
         with pytest.raises(SystemExit) as caught:
             main(arguments)

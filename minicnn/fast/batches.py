@@ -53,10 +53,12 @@ class ResidentBatches:
         _, *pixels = self._images.shape
         for k in range(start, len(self)):
             at = slice(k * self.batch, (k + 1) * self.batch)
-            x = self.device.xp.empty((len(order[at]), *pixels), np.float32)
-            chosen = (order[at], flips[at].view(np.uint8), shifts[at])
-            launch("augment.augment", (x,), self._images, *chosen, self._scale, self._offset, *pixels)
-            yield x, self._labels[order[at]]
+            with self.device.active():
+                x = self.device.xp.empty((len(order[at]), *pixels), np.float32)
+                chosen = (order[at], flips[at].view(np.uint8), shifts[at])
+                launch("augment.augment", (x,), self._images, *chosen, self._scale, self._offset, *pixels)
+                labels = self._labels[order[at]]
+            yield x, labels
 
 
 class StagedBatches:
@@ -118,6 +120,8 @@ class Slot:
 
     def lend(self) -> Generator[Any, None, None]:
         """The batch, for the stream that computes."""
-        self.cuda.current_stream().wait_event(self.copied)
+        with self.device.active():
+            self.cuda.current_stream().wait_event(self.copied)
         yield self.arrays
-        self.used = self.cuda.current_stream().record()
+        with self.device.active():
+            self.used = self.cuda.current_stream().record()
