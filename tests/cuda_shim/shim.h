@@ -1,5 +1,5 @@
-// As much of CUDA C++ as the kernels of minicnn/fast/cuda use, for a C++ compiler: threads run one after the other, in an
-// order that jumps between blocks.  Who relies on the order of threads, or on one seeing what another wrote, fails here.
+// As much of CUDA C++ as the kernels of minicnn/fast/cuda use, for a C++ compiler: threads run one after the other, in
+// an order that jumps between blocks.  Who relies on the order of threads, or on one seeing what another wrote, fails.
 #include <cmath>
 #include <cstdint>
 #include <numeric>

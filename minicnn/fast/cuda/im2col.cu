@@ -13,18 +13,16 @@ KERNEL unfold(REAL* rows, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX kh, IN
 }
 
 // The adjoint: a pixel adds up its places in the rows of all windows that cover it.
-KERNEL fold(REAL* x, const REAL* rows, INDEX H, INDEX W, INDEX C, INDEX kh, INDEX kw, INDEX sh, INDEX sw, INDEX top,
-            INDEX left, INDEX OH, INDEX OW, INDEX count) {
+KERNEL fold(REAL* image, const REAL* rows, INDEX H, INDEX W, INDEX C, INDEX kh, INDEX kw, INDEX sh, INDEX sw,
+            INDEX top, INDEX left, INDEX OH, INDEX OW, INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, w = i / C % W + left, h = i / C / W % H + top, n = i / C / W / H;
-        INDEX p0 = first_window(h, kh, sh), p1 = smaller<INDEX>(OH - 1, h / sh);
-        INDEX q0 = first_window(w, kw, sw), q1 = smaller<INDEX>(OW - 1, w / sw);
+        Pixel x = pixel(i, H, W, C, kh, kw, sh, sw, top, left, OH, OW);
         REAL sum = 0;
-        for (INDEX p = p0; p <= p1; p++)
-            for (INDEX q = q0; q <= q1; q++) {
-                INDEX window = (n * OH + p) * OW + q;
-                sum += rows[((window * kh + h - p * sh) * kw + w - q * sw) * C + c];
+        for (INDEX p = x.p0; p <= x.p1; p++)
+            for (INDEX q = x.q0; q <= x.q1; q++) {
+                INDEX window = (x.n * OH + p) * OW + q;
+                sum += rows[((window * kh + x.h - p * sh) * kw + x.w - q * sw) * C + x.c];
             }
-        x[i] = sum;
+        image[i] = sum;
     }
 }

@@ -27,14 +27,12 @@ KERNEL max_pool(REAL* y, u8* switches, const REAL* x, INDEX H, INDEX W, INDEX C,
 KERNEL max_pool_grad(REAL* gx, const REAL* g, const u8* switches, INDEX H, INDEX W, INDEX C, INDEX kh, INDEX kw,
                      INDEX sh, INDEX sw, INDEX top, INDEX left, INDEX OH, INDEX OW, INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, w = i / C % W + left, h = i / C / W % H + top, n = i / C / W / H;
-        INDEX p0 = first_window(h, kh, sh), p1 = smaller<INDEX>(OH - 1, h / sh);
-        INDEX q0 = first_window(w, kw, sw), q1 = smaller<INDEX>(OW - 1, w / sw);
+        Pixel x = pixel(i, H, W, C, kh, kw, sh, sw, top, left, OH, OW);
         REAL sum = 0;
-        for (INDEX p = p0; p <= p1; p++)
-            for (INDEX q = q0; q <= q1; q++) {
-                INDEX window = ((n * OH + p) * OW + q) * C + c;
-                if (switches[window] == (h - p * sh) * kw + w - q * sw) sum += g[window];
+        for (INDEX p = x.p0; p <= x.p1; p++)
+            for (INDEX q = x.q0; q <= x.q1; q++) {
+                INDEX window = ((x.n * OH + p) * OW + q) * C + x.c;
+                if (switches[window] == (x.h - p * sh) * kw + x.w - q * sw) sum += g[window];
             }
         gx[i] = sum;
     }
@@ -62,14 +60,12 @@ KERNEL avg_pool_grad(REAL* gx, const REAL* g, INDEX H, INDEX W, INDEX C, INDEX k
                      INDEX top, INDEX left, INDEX OH, INDEX OW, INDEX row0, INDEX row1, INDEX column0, INDEX column1,
                      INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, w = i / C % W + left, h = i / C / W % H + top, n = i / C / W / H;
-        INDEX p0 = first_window(h, kh, sh), p1 = smaller<INDEX>(OH - 1, h / sh);
-        INDEX q0 = first_window(w, kw, sw), q1 = smaller<INDEX>(OW - 1, w / sw);
+        Pixel x = pixel(i, H, W, C, kh, kw, sh, sw, top, left, OH, OW);
         REAL sum = 0;
-        for (INDEX p = p0; p <= p1; p++)
-            for (INDEX q = q0; q <= q1; q++) {
+        for (INDEX p = x.p0; p <= x.p1; p++)
+            for (INDEX q = x.q0; q <= x.q1; q++) {
                 INDEX cells = counted(p, kh, sh, row0, row1) * counted(q, kw, sw, column0, column1);
-                sum += g[((n * OH + p) * OW + q) * C + c] / (REAL)cells;
+                sum += g[((x.n * OH + p) * OW + q) * C + x.c] / (REAL)cells;
             }
         gx[i] = sum;
     }

@@ -1,7 +1,7 @@
 // Winograd's transforms of 6x6 tiles; minicnn/fast/cpu/winograd.py explains them.
 //
-// Tile (r, q) of image n has number t = (n rows + r) columns + q; its places lie in (36, tiles, C), a thread for each tile
-// and channel, neighbouring threads on neighbouring channels.  STEP outputs a side: 4 for 3x3 filters, 2 for 5x5.
+// Tile (r, q) of image n has number t = (n rows + r) columns + q; its places lie in (36, tiles, C), a thread for each
+// tile and channel, neighbouring threads on neighbouring channels.  STEP outputs a side: 4 for 3x3 filters, 2 for 5x5.
 // The multiplications are written out: B has entries up to 5, A powers of 2.
 
 // t = B' d for six numbers: the values at the points 0, 1, -1, 2, -2 and infinity.
@@ -85,8 +85,8 @@ __device__ void input_transform(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX 
     }
 }
 
-// gx = the sum over tiles of B gV B'.  A thread for each STEP x STEP block of the image, which may be covered by the last
-// places of the tiles above and to the left: it adds up what all of them hold for it.
+// gx = the sum over tiles of B gV B'.  A thread for each STEP x STEP block of the image, which may be covered by the
+// last places of the tiles above and to the left: it adds up what all of them hold for it.
 template <int STEP>
 __device__ void input_transform_adjoint(REAL* gx, const REAL* gv, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,
                                         INDEX rows, INDEX columns, INDEX down, INDEX across, INDEX tiles,

@@ -100,7 +100,7 @@ def one_step():
     with standin_with_kernels() as device:
         model = models.convpool("crelu", "half").to(device)
         optimiser = SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-3)
-        batches = source(6, 2, 32, 10)
+        batches = source(2, 1, 32, 10)
         trainer = Trainer(model, optimiser, batches, device=device, seed=0)
         found = []
         with pytest.MonkeyPatch.context() as patch:
