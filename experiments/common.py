@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
-from minicnn.backend import TF32, DeviceError, allow_tf32
+from minicnn.backend import DeviceError
 from minicnn.checkpoint import CheckpointError, atomic_write_text
+from minicnn.cuda import TF32, allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.training import TrainingError
 

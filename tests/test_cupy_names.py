@@ -81,7 +81,7 @@ def test_what_is_used_of_cublas():
     """Its extension does not load here, but its names and signatures stand in the file."""
     (library,) = (Path(cupy.__file__).parents[1] / "cupy_backends" / "cuda" / "libs").glob("cublas.*")
     content = library.read_bytes()
-    tree = ast.parse((ROOT / "minicnn" / "backend.py").read_text())
+    tree = ast.parse((ROOT / "minicnn" / "cuda.py").read_text())
     names = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and getattr(n.value, "id", "") == "cublas"}
     assert "gemmStridedBatchedEx" in names
     assert len(names) >= 6
@@ -95,7 +95,7 @@ def test_what_is_used_of_cublas():
 
 
 def test_what_is_used_of_objects():
-    """Methods and attributes that backend.py and fast/batches.py call on CuPy's objects."""
+    """Methods and attributes that backend.py, cuda.py and fast/batches.py call on CuPy's objects."""
     for kind, names in {
         cupy.RawModule: ["get_function"],
         cupy.cuda.Stream: ["record", "wait_event"],

@@ -1,4 +1,4 @@
-"""minicnn.backend.Cuda for the stand-in: kernels run on the shim, copies on other streams come as late as they may."""
+"""minicnn.cuda.Cuda for the stand-in: kernels run on the shim, copies on other streams come as late as they may."""
 
 import numpy as np
 

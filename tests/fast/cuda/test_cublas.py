@@ -1,4 +1,4 @@
-"""The call of cuBLAS in minicnn/backend.py, with a cuBLAS that does what NVIDIA's manual says: matrices by columns."""
+"""The call of cuBLAS in minicnn/cuda.py, with a cuBLAS that does what NVIDIA's manual says: matrices by columns."""
 
 import ctypes
 import types
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn.backend import TF32, CupyCuda, allow_tf32
+from minicnn.cuda import TF32, CupyCuda, allow_tf32
 
 # As in cupy_backends/cuda/libs/cublas.pyx of CuPy 14 (the module itself does not load without libcublas).
 CONSTANTS = {
