@@ -149,6 +149,15 @@ def test_dropout_bits_are_those_of_the_reference():
     np.testing.assert_array_equal(y.get().reshape(3, 35) != 0, expected)
 
 
+def test_dropout_keeps_what_equals_the_threshold():
+    """A threshold that is one of the numbers drawn."""
+    stream = Stream(1)
+    drawn = stream.uniform16(1, 50)[0]
+    with standin_with_kernels() as device:
+        y, _ = elementwise.dropout(device.put(np.ones((1, 50))), rate=int(drawn[7]) / 65536, stream=stream)
+    np.testing.assert_array_equal(y.get()[0] != 0, drawn >= drawn[7])
+
+
 def test_dispatch_chooses_them():
     """On a device with kernels; not without, and not with MINICNN_FAST=0."""
     x = np.ones((2, 3))
