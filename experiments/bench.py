@@ -3,6 +3,7 @@
     python -m experiments.bench                          everything (about 30 minutes on 2 cores)
     python -m experiments.bench --only models --models crelu-half,vgg
     python -m experiments.bench --only ops --rounds 3 --json ops.json
+    python -m experiments.bench --project-gpu            what a GPU might do; nothing is measured
 
 Times are medians of interleaved rounds: in each round every contender runs once, next to the others, so that a busy
 moment of the machine hits all of them.  "x PyTorch" is the best of PyTorch's variants (networks: eager or compiled,
@@ -23,7 +24,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from experiments import bench_layers, contenders
+from experiments import bench_layers, contenders, projection
 from experiments.common import UsageError, environment, run_main, table, write_json
 from experiments.memory import peak_memory
 from experiments.timing import Ratio, interleaved, matmul_peak, ratio
@@ -48,6 +49,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--batch", type=int, help="images in a batch (default 128, and 16 for All-CNN-B)")
     p.add_argument("--rounds", type=int, default=7, help="default 7")
     p.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes a minute a model")
+    p.add_argument("--project-gpu", action="store_true", help="measure nothing: project training steps on known GPUs")
     p.add_argument("--json", type=Path, help="write all figures to this file")
     p.add_argument("--dry-run", action="store_true", help="say what would be measured, and stop")
     args = p.parse_args(arguments)
@@ -58,6 +60,9 @@ def main(arguments: list[str]) -> int:
     print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")
+        return 0
+    if args.project_gpu:
+        print(f"\n{projection.report(args.models, args.batch or 128)}")
         return 0
     args.peak = matmul_peak()
     print(f"a large float32 matrix product: {args.peak / 1e9:.0f} GFLOP/s")

@@ -41,7 +41,7 @@ MODULE = "experiments.cifar"
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser(MODULE, __doc__).parse_args(arguments)
     asked = checked_settings(args)
-    device = get_device(args.device, cluster)
+    device = get_device(args.device, cluster, tf32=args.tf32)
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
     notes = corrections(asked.model, (asked.act, asked.width))

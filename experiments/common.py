@@ -20,6 +20,7 @@ import minicnn
 from minicnn.backend import DeviceError, gpu_names, gpu_problem
 from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.cluster import ALONE, Communicator
+from minicnn.cuda import TF32, allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.mpi import launched
 from minicnn.training import TrainingError
@@ -46,6 +47,8 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
         code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
     except UsageError as error:
         code = fail(str(error), code=2)
+    except MemoryError as error:  # CuPy's is one too
+        code = fail(f"out of memory ({error}): lower --batch, or --scale, or end other programs")
     except (DataError, CheckpointError, TrainingError, OSError) as error:
         code = fail(str(error))
     except KeyboardInterrupt:
@@ -70,8 +73,13 @@ def command(module: str, arguments: Sequence[str], ranks: int = 1) -> str:
     return shlex.join([*launcher, "python", "-m", module, *arguments])
 
 
-def get_device(name: str, cluster: Communicator = ALONE) -> minicnn.Device:
-    """The device that --device names; of the GPUs of a machine, each rank there takes its own."""
+def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
+    """The device that --device names; of the GPUs of a machine, each rank there takes its own.
+
+    With --tf32, one whose matrix products may be less exact.
+    """
+    if tf32:
+        allow_tf32()
     try:
         if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
             name = f"gpu:{cluster.local_rank % len(gpu_names())}"
@@ -136,6 +144,7 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "device": str(device),
         "fast": os.environ.get("MINICNN_FAST", "1"),
+        "tf32": os.environ.get(TF32, "0"),
     }
 
 

@@ -69,7 +69,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args.workers = max(1, (os.cpu_count() or 1) // cluster.local_size) if args.workers is None else args.workers
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
-    device = get_device(args.device, cluster)
+    device = get_device(args.device, cluster, tf32=args.tf32)
     if args.run:
         return use(args, device, cluster)
     asked = checked_settings(args)

@@ -51,6 +51,7 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
     how.add_argument("--clip", type=float, help="largest norm of the gradient")
     how.add_argument("--seed", type=int, default=0, help="of weights, order, crops, noise and dropout (default 0)")
     how.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
+    how.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
 
     use = p.add_argument_group("use of a trained network")
     use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")

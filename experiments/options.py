@@ -81,6 +81,7 @@ def parser(module: str, description: str) -> argparse.ArgumentParser:
     how.add_argument("--shift", type=int, help="random shifts by up to so many pixels")
     how.add_argument("--seed", type=int, default=0, help="of weights, order, augmentation and dropout (default 0)")
     how.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
+    how.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
 
     protocol = p.add_argument_group("protocol")
     protocol.add_argument(

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
+from minicnn.parallel import within_memory
 from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked
 
 __all__ = ["OPS", "Buffer", "Grads", "Op", "Pair", "Parameter", "Tape", "Tensor", "Vjp", "is_tracked", "op"]
@@ -88,8 +89,9 @@ class Tape:
         raises, the leaves that it had not reached keep their old gradients.
         """
         self._check(loss)
-        grads: dict[Node, Array] = {loss.node: array_module(loss.data).ones_like(loss.data)}  # type: ignore[dict-item]
+        grads: dict[Node, Array] = {}
         with device_of(loss.data).active():
+            grads[loss.node] = array_module(loss.data).ones_like(loss.data)  # type: ignore[index]
             while self._steps:
                 step = self._steps.pop()
                 g = grads.pop(step.out, None)
@@ -120,10 +122,9 @@ class Tape:
 def _gradients(step: Step, g: Array) -> list[Array]:
     """What the vjp of a step gives, checked: one gradient (or None) for each argument, of its shape and dtype."""
     needs = [x is not None for x in step.inputs]
-    grads = [
-        np.asarray(gx) if isinstance(gx, np.generic) else gx
-        for gx in (step.vjp(g, needs) if step.op.selective else step.vjp(g))
-    ]
+    arguments = (g, needs) if step.op.selective else (g,)
+    found = within_memory(device_of(g), f"the derivative of {step.op.name}", lambda: step.vjp(*arguments))
+    grads = [np.asarray(gx) if isinstance(gx, np.generic) else gx for gx in found]
     if len(grads) != len(needs):
         raise RuntimeError(f"{step.op.name}: its vjp gives {len(grads)} gradients for {len(needs)} arguments")
     for i, (gx, kind) in enumerate(zip(grads, step.kinds, strict=True)):
@@ -167,11 +168,12 @@ class Op:
         arrays = self._checked(self._positional(args, static))
         if not arrays:
             return self.textbook(**static)
-        with device_of(arrays[0]).active():
+        where = device_of(arrays[0])
+        with where.active():
             chosen = self.textbook
             if self.faster and os.environ.get("MINICNN_FAST") != "0":
                 chosen = next((fast for fits, fast in self.faster if fits(*arrays, **static)), chosen)
-            y, vjp = chosen(*arrays, **static)
+            y, vjp = within_memory(where, self.name, lambda: chosen(*arrays, **static))
         if y.dtype != arrays[0].dtype:
             raise TypeError(
                 f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.blas import one_blas_thread
+from minicnn.cuda import Cuda, CupyCuda
 
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
 
@@ -39,6 +40,9 @@ class Device:
     get(x)       an array of this device as a numpy.ndarray
     synchronize  waits until all work queued there is done
     active()     a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
+    cuda         kernels, streams and pinned memory; None where there is no CUDA
+    no_memory    the errors that say that its memory is used up
+    free_memory  gives memory that is kept for later arrays back to the device
     """
 
     name: str
@@ -47,6 +51,9 @@ class Device:
     get: Callable[[Array], np.ndarray]
     synchronize: Callable[[], None] = lambda: None
     active: Callable[[], AbstractContextManager[Any]] = nullcontext
+    cuda: Cuda | None = None
+    no_memory: tuple[type[BaseException], ...] = ()
+    free_memory: Callable[[], None] = lambda: None
 
     def __str__(self) -> str:
         return self.name
@@ -176,7 +183,19 @@ def _gpu(index: int) -> Device:
             with card:
                 return cupy.asarray(x)
 
+        def free_memory() -> None:
+            with card:
+                cupy.get_default_memory_pool().free_all_blocks()
+
         _gpus[index] = Device(
-            f"gpu:{index}", cupy, put=put, get=cupy.asnumpy, synchronize=card.synchronize, active=lambda: card
+            f"gpu:{index}",
+            cupy,
+            put=put,
+            get=cupy.asnumpy,
+            synchronize=card.synchronize,
+            active=lambda: card,
+            cuda=CupyCuda(cupy, card),
+            no_memory=(cupy.cuda.memory.OutOfMemoryError,),
+            free_memory=free_memory,
         )
     return _gpus[index]

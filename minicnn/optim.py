@@ -13,12 +13,15 @@ the gradient as wd * p, the gradient of wd/2 ||p||^2.  A parameter without a gra
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Parameter
 from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.fast.cuda import update
 from minicnn.parallel import over_batch, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
 
@@ -27,7 +30,10 @@ TEMPORARY_BYTES = 32  # that an update needs for one number: some arrays of 4 or
 
 def grad_norm(parameters: Iterable[Parameter]) -> Array | None:
     """The Euclidean norm of all gradients together, a scalar on their device (None if there are none)."""
-    squares = [_square(p.grad.reshape(-1)) for p in parameters if p.grad is not None]
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if gradients and update.fits(gradients):
+        return update.norm(gradients)
+    squares = [_square(g.reshape(-1)) for g in gradients]
     return sum(squares[1:], start=squares[0])[0] ** 0.5 if squares else None
 
 
@@ -80,14 +86,38 @@ class Optimiser:
         lr, decay = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
         with device_of(self.parameters[0].data).active():
             scale = self._clip_scale()
+            ready: dict[int, list[int]] = {}  # parameters that have a gradient, by the number of their update
             for i, p in enumerate(self.parameters):
                 if p.grad is None:
                     continue
                 self.updates[i] += 1
                 if not self.state[i]:
                     self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
-                self._step_of(i, p.data, p.grad, scale, decay, lr)
+                ready.setdefault(self.updates[i], []).append(i)
+            for t, group in ready.items():
+                if not self._step_at_once(group, scale, decay, lr, t):
+                    for i in group:
+                        p = self.parameters[i]
+                        self._step_of(i, p.data, p.grad, scale, decay, lr)
         self.steps += 1
+
+    def _step_at_once(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> bool:
+        """The step of these parameters by one CUDA kernel, if this optimiser has one and they are on a GPU."""
+        kernel = self.kernel(lr, decay, t)
+        rule = next(vars(c) for c in type(self).__mro__ if "update" in vars(c))
+        if kernel is None or "kernel" not in rule or os.environ.get("MINICNN_FAST") == "0":
+            return False  # a class that changes `update` alone means that rule
+        rows = [[self.parameters[i].data for i in group], [self.parameters[i].grad for i in group]]
+        rows += [[self.state[i][slot] for i in group] for slot in self.slots]
+        if not update.fits([array for row in rows for array in row]):
+            return False
+        name, *numbers = kernel
+        update.step(name, rows, scale, *numbers)
+        return True
+
+    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...] | None:
+        """The name of the kernel in minicnn/fast/cuda/update.cu that does what `update` does, and its numbers."""
+        return None
 
     def _step_of(self, i: int, data: Array, grad: Array, scale: Array | None, decay: float, lr: float) -> None:
         """The step of parameter i, a piece at a time: the temporary arrays of an update stay in the cache."""
@@ -192,6 +222,9 @@ class SGD(Optimiser):
             g = g + self.momentum * v if self.nesterov else v
         p -= lr * g
 
+    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...]:
+        return "sgd", lr, decay, self.momentum, 1 - self.dampening, self.nesterov, t == 1
+
 
 class Adam(Optimiser):
     """m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2,   p = p - lr m^ / (sqrt(v^) + eps)   (Kingma and Ba 2015)
@@ -224,3 +257,7 @@ class Adam(Optimiser):
         v *= b2
         v += (1 - b2) * g * g
         p -= (lr / (1 - b1**t)) * m / (xp.sqrt(v) / math.sqrt(1 - b2**t) + self.eps)
+
+    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...]:
+        b1, b2 = self.betas
+        return "adam", lr / (1 - b1**t), decay, b1, 1 - b1, b2, 1 - b2, math.sqrt(1 - b2**t), self.eps

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, Device, DeviceError, array_module
 from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
@@ -70,11 +70,41 @@ def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     On the CPU their number is a multiple of four where that is worth it: five for two threads, and one waits.
     """
     if array_module(like) is not np:
-        return cut(0, n, DEVICE_PIECE_BYTES // max(1, sample_bytes))
+        return cut(0, n, DEVICE_PIECE_BYTES // _share // max(1, sample_bytes))
     count = -(-n // max(1, HOST_PIECE_BYTES // max(1, sample_bytes)))
     if n * sample_bytes >= LEAST_SHARED_BYTES:
         count = 4 * -(-count // 4)
     return cut(0, n, -(-n // max(1, count)))
+
+
+SMALLER = 16  # after an out-of-memory error pieces are so many times smaller
+_share = 1
+
+
+def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
+    """work(), which may be done twice: if the memory of a GPU is used up, once more in smaller pieces."""
+    global _share
+    try:
+        return work()
+    except where.no_memory:
+        pass  # leave this block first: the error keeps the arrays of the first attempt
+    where.free_memory()
+    before, _share = _share, SMALLER
+    try:
+        return work()
+    except where.no_memory as error:
+        raise DeviceError(no_memory_left(where, name)) from error
+    finally:
+        _share = before
+
+
+def no_memory_left(where: Device, name: str) -> str:
+    """What to tell the user."""
+    left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
+    return (
+        f"{where} has too little memory for {name}{left}, also in smaller pieces: lower --batch, --width or --scale, "
+        "or end other programs that use it."
+    )
 
 
 def cut(start: int, stop: int, length: int) -> list[slice]:

@@ -58,12 +58,13 @@ class Stream:
         return replace(self, step=step, first=first)
 
     @cached_property
-    def _key(self) -> np.ndarray:
+    def key(self) -> np.ndarray:
+        """The two words that name this stream to Philox."""
         name = json.dumps([self.seed, *self.path]).encode()
         return np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), "<u8").astype(np.uint64)
 
     def _philox(self, block: int, kind: int) -> np.random.Philox:
-        return np.random.Philox(key=self._key, counter=np.array([block, 0, self.step, kind], np.uint64))
+        return np.random.Philox(key=self.key, counter=np.array([block, 0, self.step, kind], np.uint64))
 
     def generator(self) -> np.random.Generator:
         """A NumPy generator that starts at the beginning of this stream."""

@@ -16,10 +16,11 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Tape
-from minicnn.backend import Array, Device, to_host
+from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.cluster import ALONE, Communicator, Part
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
+from minicnn.fast.batches import on_device
 from minicnn.nn import Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
@@ -77,8 +78,8 @@ class Trainer:
         seed: int,
         cluster: Communicator = ALONE,
     ):
-        self.model, self.optimiser, self.batches, self.device = model, optimiser, batches, device
-        self.cluster = cluster
+        self.model, self.optimiser, self.device, self.cluster = model, optimiser, device, cluster
+        self.batches = on_device(batches, device)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
 
@@ -109,13 +110,14 @@ class Trainer:
         self.epoch, self.step = self.epoch + 1, 0
         return totals
 
-    def _train(self, x: np.ndarray, labels: np.ndarray, part: Part) -> list[Array]:
+    def _train(self, x: Array, labels: Array, part: Part) -> list[Array]:
         """One step: the loss and the number of wrong answers of the whole batch, both still on the device."""
-        there = self.device.put(x)
+        x, stream = to_device(x, self.device), self.dropout.at(self.optimiser.steps, part.first)
         with Tape() as tape:
-            logits = self.model(there, train=part, stream=self.dropout.at(self.optimiser.steps, part.first))
+            logits = self.model(x, train=part, stream=stream)
             loss = ops.softmax_cross_entropy(logits, labels, total=part.total)
-        wrong = (logits.data.argmax(axis=1) != self.device.put(labels)).sum()
+        with self.device.active():
+            wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
         tape.backward(loss)
         sums = self.cluster.sum_gradients(self.model.parameters(), loss.data, wrong)
         self.optimiser.step()

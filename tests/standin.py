@@ -9,7 +9,9 @@ works on CuPy, because the stand-in refuses what CuPy refuses and goes by the Cu
 - what NumPy returns as a scalar comes back as a 0-d device array;
 - integer *arrays* out of range wrap around silently, as CuPy's kernels do;
 - fresh results are in C order (NumPy would keep the order of the inputs);
-- whatever makes the host wait for the device is counted: `sync_count()`.
+- whatever makes the host wait for the device is counted: `sync_count()`;
+- whatever CuPy would start on the device is noted in `launches`: every ufunc, reduction, product and copy; views,
+  uninitialised arrays and uploads are not.
 
 In a few places it is stricter, for one simple rule instead of several: `np.exp(x)`, and indexing with a list
 or a host array, are refused (CuPy would dispatch or upload); so is writing different values through duplicate
@@ -28,6 +30,9 @@ import numpy as np
 from tests.standin_array import (
     StandInArray,
     StandInDevice,
+    launched,
+    launches,
+    no_synchronisation,
     operand,
     reset_sync_count,
     sync_count,
@@ -37,7 +42,7 @@ from tests.standin_array import (
 )
 
 __all__ = ["StandInArray", "StandInDevice", "StandInModule", "StandInUfunc"]
-__all__ += ["cupy_signature", "reset_sync_count", "sync_count", "xp"]
+__all__ += ["cupy_signature", "launches", "no_synchronisation", "reset_sync_count", "sync_count", "xp"]
 
 # Parameters, by the names that CuPy gives them: arrays (never lists), and integers (never device arrays).
 _ARRAYS = {"a", "x", "y", "b", "array", "arr", "ary", "ar", "m", "v", "condition", "prototype", "dst", "src"}
@@ -129,10 +134,19 @@ def _function(name, host_function, cupy_function):
         result = host_function(*args, **kwargs)
         if name in _RETURNS_BOOL:
             result = np.bool_(result)
-        return to_device(result, seen, keep_order="order" in signature.parameters)
+        result = to_device(result, seen, keep_order="order" in signature.parameters)
+        if name not in ("empty", "empty_like") and (_is_fresh(result, seen) or kwargs.get("out") is not None):
+            launched(name)
+        return result
 
     call.__name__ = name
     return call
+
+
+def _is_fresh(result, seen):
+    """Whether the result lies in new memory, which something had to write to."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    return any(isinstance(x, StandInArray) and x._base is None and all(x is not a for a in seen) for x in parts)
 
 
 def _attribute(name):
@@ -164,6 +178,7 @@ class StandInUfunc:
         for i, x in enumerate(args):
             if i < self.nin or x is not None:  # an output may be None
                 operand(x)
+        launched(self.__name__)
         seen: list[StandInArray] = []
         args, kwargs = to_host(args, seen), {key: to_host(value, seen) for key, value in kwargs.items()}
         return to_device(self._host_function(*args, **kwargs), seen)
@@ -181,7 +196,10 @@ def _array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, block
         raise NotImplementedError("subok")
     if isinstance(obj, StandInArray):
         host = np.array(obj._host, dtype, copy=copy, order=order, ndmin=ndmin)
-        return to_device(host, [obj], keep_order=True)
+        result = to_device(host, [obj], keep_order=True)
+        if _is_fresh(result, [obj]):
+            launched("copy")
+        return result
     if copy is False:
         raise ValueError("a host object cannot be put on the device without a copy")
     on_device = {isinstance(leaf, StandInArray) for leaf in _leaves(obj)}

@@ -1,5 +1,6 @@
 """The array of the stand-in device, and what may cross between it and the host.  Start with standin.py."""
 
+import contextlib
 import operator
 import types
 
@@ -27,7 +28,30 @@ def reset_sync_count():
 def synchronise():
     """Note that the host waits for the device here."""
     global _syncs
+    assert not _asynchronous, "the host waits for the device where it must not"
     _syncs += 1
+
+
+_asynchronous = False
+
+
+@contextlib.contextmanager
+def no_synchronisation():
+    """Within, what makes the host wait for the device is an error."""
+    global _asynchronous
+    _asynchronous = True
+    try:
+        yield
+    finally:
+        _asynchronous = False
+
+
+launches: list[str] = []  # what was started on the device: kernels, reductions, products, copies there; not uploads
+
+
+def launched(name):
+    """Note that something was started on the device."""
+    launches.append(name)
 
 
 class StandInDevice:
@@ -89,7 +113,10 @@ class StandInArray:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
         if not (self._host.flags.c_contiguous or self._host.flags.f_contiguous):
             raise RuntimeError("Cannot set to non-contiguous array")
-        self._host[...] = arr
+        if stream is None:
+            self._host[...] = arr
+        else:
+            stream.copy(self, arr)  # later: whoever writes to arr before that is caught
 
     # CuPy converts through .get() too.  It has no __index__: `range(x)` and `host[x]` fail there as here.
 
@@ -144,9 +171,13 @@ class StandInArray:
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         if casting is not None or subok is not None:
             raise TypeError("casting and subok are not supported yet")  # CuPy's words
-        return to_device(self._host.astype(dtype, order=order, copy=copy), [self], keep_order=True)
+        result = to_device(self._host.astype(dtype, order=order, copy=copy), [self], keep_order=True)
+        if result is not self:
+            launched("astype")
+        return result
 
     def fill(self, value):
+        launched("fill")
         value = operand(value)
         if np.ndim(value):
             raise ValueError("non-scalar cupy.ndarray cannot be used for fill")
@@ -163,6 +194,7 @@ class StandInArray:
     def __getitem__(self, key):
         index, by_array = self._host_index(key)
         if by_array:
+            launched("take")
             return StandInArray(np.array(self._host[index], order="C"))  # always a copy
         if not any(item is Ellipsis for item in index):
             index += (Ellipsis,)  # so that an element is a 0-d view and not a scalar
@@ -177,6 +209,7 @@ class StandInArray:
             written = np.arange(self.size).reshape(self.shape)[index]
             if np.unique(written).size < written.size:
                 raise ValueError("duplicate indices: CuPy leaves undefined which of the values is stored")
+        launched("set")
         self._host[index] = value
 
     def _host_index(self, key):
@@ -267,17 +300,23 @@ def _binary(function):
     def method(self, other):
         if not isinstance(other, StandInArray) and _defers_to(other):
             return NotImplemented
+        launched(function.__name__)
         return to_device(function(self._host, operand(other)), [])
 
     return method
 
 
 def _reflected(function):
-    return lambda self, other: to_device(function(operand(other), self._host), [])
+    def method(self, other):
+        launched(function.__name__)
+        return to_device(function(operand(other), self._host), [])
+
+    return method
 
 
 def _in_place(function):
     def method(self, other):
+        launched(function.__name__)
         function(self._host, operand(other))
         return self
 
@@ -285,7 +324,11 @@ def _in_place(function):
 
 
 def _unary(function):
-    return lambda self: to_device(function(self._host), [])
+    def method(self):
+        launched(function.__name__)
+        return to_device(function(self._host), [])
+
+    return method
 
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")

@@ -12,7 +12,7 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 
 # Imports point from later lines to earlier ones.  A package may import from itself.
 ORDER = [
-    {"blas"},
+    {"blas", "cuda"},
     {"backend", "schedule", "checkpoint"},
     {"parallel", "random", "cluster"},
     {"tensor", "data", "mpi"},

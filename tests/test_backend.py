@@ -44,7 +44,11 @@ def fake_cupy(count=None, error=None, broken_library=None):
     cupy = types.ModuleType("cupy")
     cupy.ndarray = type("ndarray", (), {})
     cupy.ones, cupy.asarray, cupy.asnumpy = ones, np.asarray, np.asarray
-    cupy.cuda = types.SimpleNamespace(Device=Card, runtime=types.SimpleNamespace(getDeviceCount=get_device_count))
+    cupy.cuda = types.SimpleNamespace(
+        Device=Card,
+        runtime=types.SimpleNamespace(getDeviceCount=get_device_count),
+        memory=types.SimpleNamespace(OutOfMemoryError=MemoryError),
+    )
     cupy.synchronized, cupy.entered = synchronized, entered
     return cupy
 

@@ -68,7 +68,7 @@ def test_commands_are_understood(line, monkeypatch, capsys):
         monkeypatch.setattr(experiment, "estimate", lambda *_: "")
     monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000, 50_000))
     main = importlib.import_module(module).main
-    arguments = [a.replace("gpu", "cpu") for a in arguments]
+    arguments = [a if a.startswith("--") else a.replace("gpu", "cpu") for a in arguments]
     if "--help" in arguments:
         with pytest.raises(SystemExit) as caught:
             main(arguments)

@@ -36,9 +36,13 @@ class Normaliser:
             )
         return Normaliser(tuple(mean), tuple(std))
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
+    def constants(self) -> tuple[np.ndarray, np.ndarray]:
+        """What a byte of each channel is multiplied by, and what is added then: float32."""
         scale = np.array([1 / (255 * s) for s in self.std], np.float32)
-        offset = np.array([-m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)
+        return scale, np.array([-m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        scale, offset = self.constants()
         x = images.astype(np.float32)
         x *= scale
         x += offset

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from minicnn.backend import Array
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import Augmentation, Normaliser, apply
 from minicnn.random import Stream
@@ -32,7 +33,7 @@ class BatchSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[np.ndarray, np.ndarray], None, None]: ...
+    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[Array, Array], None, None]: ...
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,20 @@ class Batches:
         """(x float32, labels) of the batches start, start + 1, ... of an epoch, made in another thread."""
         return ahead(self._make(epoch, start), AHEAD)
 
-    def _make(self, epoch: int, start: int) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
-        n = len(self.images)
-        stream = Stream(self.seed).at(epoch)
+    def draw(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What is random about an epoch: the order of the images (N,), and in that order flips (N,), shifts (N, 2)."""
+        n, stream = len(self.images), Stream(self.seed).at(epoch)
         order = stream.child("shuffle").generator().permutation(n)
-        flips, shifts = self.augmentation.draw(n, stream.child("augment"))
+        return order, *self.augmentation.draw(n, stream.child("augment"))
+
+    def share(self, k: int) -> slice:
+        """This rank's part of batch k, as positions in the order of an epoch."""
+        return self.cluster.shard(k * self.batch, min(len(self.images), (k + 1) * self.batch))
+
+    def _make(self, epoch: int, start: int) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
+        order, flips, shifts = self.draw(epoch)
         for k in range(start, len(self)):
-            at = self.cluster.shard(k * self.batch, min(n, (k + 1) * self.batch))
+            at = self.share(k)
             chosen = order[at]
             yield apply(self.normalise(self.images[chosen]), flips[at], shifts[at]), self.labels[chosen]
 

@@ -1,5 +1,7 @@
 """The dispatch table: which op has faster versions, and when each is used.
 
+A version works on the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.
+
 A version has the signature of its op and returns the same (y, vjp), up to rounding.  The first row of an op whose
 condition holds is used; if none holds, the textbook is.  MINICNN_FAST=0 in the environment switches all off, and
 MINICNN_CONV=textbook, im2col, winograd or taps (where it applies) chooses among the convolutions.
@@ -14,6 +16,12 @@ from typing import Any
 from minicnn import ops
 from minicnn.autodiff import Op, Pair
 from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
+from minicnn.fast.cuda import elementwise as cuda_elementwise
+from minicnn.fast.cuda import im2col as cuda_im2col
+from minicnn.fast.cuda import loss as cuda_loss
+from minicnn.fast.cuda import norm as cuda_norm
+from minicnn.fast.cuda import pool as cuda_pool
+from minicnn.fast.cuda import winograd as cuda_winograd
 
 Condition = Callable[..., bool]
 
@@ -39,6 +47,19 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.dropout, elementwise.fits_dropout, elementwise.dropout),
     (ops.max_pool2d, pool.fits, pool.max_pool2d),
     (ops.batch_norm, norm.fits, norm.batch_norm),
+    # for arrays on a GPU
+    (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
+    (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
+    (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
+    (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),
+    (ops.avr, cuda_elementwise.fits, cuda_elementwise.avr),
+    (ops.crelu, cuda_elementwise.fits_crelu, cuda_elementwise.crelu),
+    (ops.dropout, cuda_elementwise.fits_dropout, cuda_elementwise.dropout),
+    (ops.max_pool2d, cuda_pool.fits_max, cuda_pool.max_pool2d),
+    (ops.avg_pool2d, cuda_pool.fits, cuda_pool.avg_pool2d),
+    (ops.global_avg_pool, cuda_pool.fits_global, cuda_pool.global_avg_pool),
+    (ops.batch_norm, cuda_norm.fits, cuda_norm.batch_norm),
+    (ops.softmax_cross_entropy, cuda_loss.fits, cuda_loss.softmax_cross_entropy),
 ]
 
 for _op, _fits, _version in TABLE:

@@ -36,7 +36,7 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = N
     program wait for it, so there a label out of range gives NaN, loss and gradient, instead of an error.
     """
     xp = array_module(logits)
-    n, classes = _check(logits, labels, total)
+    n, classes = check_labels(logits, labels, total)
     labels = xp.asarray(labels)
     log_p = _log_softmax(logits)  # (N, classes)
     onehot = labels[:, None] == xp.arange(classes)  # (N, classes), all False where a label is out of range
@@ -58,7 +58,7 @@ def _log_softmax(x: Array) -> Array:
     return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def _check(logits: Array, labels: Array, total: int | None) -> tuple[int, int]:
+def check_labels(logits: Array, labels: Array, total: int | None) -> tuple[int, int]:
     """What the sum is divided by, and the number of classes."""
     name = "softmax_cross_entropy"
     if logits.ndim != 2 or 0 in (logits.shape if total is None else logits.shape[1:]):

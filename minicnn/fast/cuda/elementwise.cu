@@ -1,0 +1,45 @@
+// Activations.  A NaN comes out as it went in: comparisons with it are false.
+
+KERNEL relu(REAL* y, const REAL* x, INDEX count) {
+    EACH(i, count) y[i] = x[i] <= 0 ? 0 : x[i];
+}
+
+KERNEL relu_grad(REAL* gx, const REAL* g, const REAL* y, INDEX count) {
+    EACH(i, count) gx[i] = y[i] > 0 ? g[i] : 0;
+}
+
+KERNEL leaky_relu(REAL* y, const REAL* x, REAL slope, INDEX count) {
+    EACH(i, count) y[i] = x[i] > 0 ? x[i] : slope * x[i];
+}
+
+KERNEL leaky_relu_grad(REAL* gx, const REAL* g, const REAL* x, REAL slope, INDEX count) {
+    EACH(i, count) gx[i] = x[i] > 0 ? g[i] : slope * g[i];
+}
+
+KERNEL avr(REAL* y, const REAL* x, INDEX count) {
+    EACH(i, count) y[i] = x[i] <= 0 ? 0 - x[i] : x[i];
+}
+
+KERNEL avr_grad(REAL* gx, const REAL* g, const REAL* x, INDEX count) {
+    EACH(i, count) {
+        REAL sign = x[i] > 0 ? 1 : x[i] < 0 ? -1 : x[i];
+        gx[i] = g[i] * sign;
+    }
+}
+
+// x (rows, C) -> y (rows, 2 C): a thread for each x.
+KERNEL crelu(REAL* y, const REAL* x, INDEX C, INDEX count) {
+    EACH(i, count) {
+        INDEX at = i / C * 2 * C + i % C;
+        y[at] = x[i] <= 0 ? 0 : x[i];
+        y[at + C] = x[i] >= 0 ? 0 : -x[i];
+    }
+}
+
+KERNEL crelu_grad(REAL* gx, const REAL* g, const REAL* y, INDEX C, INDEX count) {
+    EACH(i, count) {
+        INDEX at = i / C * 2 * C + i % C;
+        REAL positive = y[at] > 0 ? g[at] : 0, negative = y[at + C] > 0 ? g[at + C] : 0;
+        gx[i] = positive - negative;
+    }
+}

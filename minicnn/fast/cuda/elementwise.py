@@ -1,0 +1,87 @@
+"""Activations and dropout, one kernel each way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.backend import Array, array_module
+from minicnn.fast.cuda.kernels import available, launch
+from minicnn.random import LANES_PER_BLOCK, Stream
+
+
+def fits(x: Array, **static: Any) -> bool:
+    return available(x)
+
+
+def fits_crelu(x: Array, *, axis: int = -1) -> bool:
+    return available(x) and x.ndim > 0 and axis in (-1, x.ndim - 1)
+
+
+def fits_dropout(x: Array, *, rate: float, stream: Stream) -> bool:
+    return available(x) and x.ndim > 0 and 0 <= rate < 1
+
+
+def relu(x: Array) -> Pair:
+    """ops.relu; its derivative reads the output."""
+    return _elementwise("relu", x, keep_output=True)
+
+
+def leaky_relu(x: Array, *, slope: float = 0.01) -> Pair:
+    """ops.leaky_relu."""
+    return _elementwise("leaky_relu", x, float(slope))
+
+
+def avr(x: Array) -> Pair:
+    """ops.avr."""
+    return _elementwise("avr", x)
+
+
+def _elementwise(name: str, x: Array, *options: float, keep_output: bool = False) -> Pair:
+    xp = array_module(x)
+    y = xp.empty(x.shape, x.dtype)
+    launch(f"elementwise.{name}", (y,), x, *options)
+    kept = y if keep_output else x
+
+    def vjp(g: Array) -> Grads:
+        gx = xp.empty(kept.shape, kept.dtype)
+        launch(f"elementwise.{name}_grad", (gx,), g, kept, *options)
+        return (gx,)
+
+    return y, vjp
+
+
+def crelu(x: Array, *, axis: int = -1) -> Pair:
+    """ops.crelu on the last axis; its derivative reads the output."""
+    xp, c = array_module(x), x.shape[-1]
+    y = xp.empty((*x.shape[:-1], 2 * c), x.dtype)
+    launch("elementwise.crelu", (y,), x, c, count=x.size)
+
+    def vjp(g: Array) -> Grads:
+        gx = xp.empty((*y.shape[:-1], c), y.dtype)  # not x.shape: that would keep x in memory
+        launch("elementwise.crelu_grad", (gx,), g, y, c)
+        return (gx,)
+
+    return y, vjp
+
+
+def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
+    """ops.dropout: the same random bits, drawn on the device; the derivative keeps one bit for each element."""
+    xp = array_module(x)
+    threshold = min(round(rate * 65536), 65535)
+    scale = 1 / (1 - threshold / 65536)
+    size = x[:1].size
+    per_sample = -(-size // LANES_PER_BLOCK)
+    words = xp.empty(len(x) * per_sample, np.uint16)
+    key = [np.uint64(word) for word in stream.key]
+    numbers = (np.uint64(stream.step), np.uint64(stream.first * per_sample))
+    launch("dropout.dropout_mask", (words,), *key, *numbers, threshold)
+
+    def masked(values: Array) -> Array:
+        out = xp.empty(values.shape, values.dtype)
+        launch("dropout.dropout_apply", (out,), values, words, scale, size, per_sample)
+        return out
+
+    return masked(x), lambda g: (masked(g),)

@@ -1,0 +1,28 @@
+// Softmax cross-entropy of logits (N, classes).  A label out of range makes NaN.
+
+// A thread for each row: its largest logit, log sum exp(logit - largest), and -log softmax at the label, divided by N.
+KERNEL cross_entropy(REAL* losses, REAL* largest, REAL* logsum, const REAL* logits, const i64* labels, INDEX classes,
+                     INDEX N, INDEX count) {
+    EACH(n, count) {
+        const REAL* row = logits + n * classes;
+        REAL best = row[0], sum = 0;
+        for (INDEX k = 1; k < classes; k++)
+            if (!(row[k] <= best) && best == best) best = row[k];  // NaN if there is one
+        for (INDEX k = 0; k < classes; k++) sum += exp(row[k] - best);
+        largest[n] = best;
+        logsum[n] = log(sum);
+        bool valid = 0 <= labels[n] && labels[n] < classes;
+        losses[n] = valid ? (logsum[n] - (row[labels[n]] - best)) / (REAL)N : (REAL)nan("");
+    }
+}
+
+// glogits = g (softmax - onehot) / N
+KERNEL cross_entropy_grad(REAL* glogits, const REAL* g, const REAL* logits, const REAL* largest, const REAL* logsum,
+                          const i64* labels, INDEX classes, INDEX N, INDEX count) {
+    EACH(i, count) {
+        INDEX n = i / classes, k = i % classes;
+        bool valid = 0 <= labels[n] && labels[n] < classes;
+        REAL p = exp(logits[i] - largest[n] - logsum[n]);
+        glogits[i] = valid ? g[0] * (p - (labels[n] == k ? 1 : 0)) / (REAL)N : (REAL)nan("");
+    }
+}

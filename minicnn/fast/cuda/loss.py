@@ -1,0 +1,30 @@
+"""Softmax cross-entropy: one kernel and a sum forward, one kernel for the derivative."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.backend import Array, array_module
+from minicnn.fast.cuda.kernels import available, launch
+from minicnn.ops.loss import check_labels
+
+
+def fits(logits: Array, labels: Array, *, total: int | None = None) -> bool:
+    return available(logits)
+
+
+def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None) -> Pair:
+    """ops.softmax_cross_entropy."""
+    xp = array_module(logits)
+    n, classes = check_labels(logits, labels, total)
+    labels = xp.asarray(labels, np.int64)
+    losses, largest, logsum = (xp.empty(len(logits), logits.dtype) for _ in range(3))
+    launch("loss.cross_entropy", (losses, largest, logsum), logits, labels, classes, n)
+
+    def vjp(g: Array) -> Grads:
+        glogits = xp.empty(logits.shape, logits.dtype)
+        launch("loss.cross_entropy_grad", (glogits,), g, logits, largest, logsum, labels, classes, n)
+        return glogits, None
+
+    return losses.sum(), vjp

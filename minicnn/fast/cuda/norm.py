@@ -1,0 +1,60 @@
+"""Batch normalisation: one kernel forward, two and a sum for the derivative."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from minicnn import ops
+from minicnn.autodiff import Grads, Pair
+from minicnn.backend import Array, array_module, device_of
+from minicnn.cluster import Part
+from minicnn.fast.cuda.kernels import available, launch
+
+Moments = tuple[Array, Array]
+CHUNKS = 1024  # parts that a sum over all positions is taken in: threads for a GPU to be busy with
+
+
+def fits(x: Array, gamma: Array, beta: Array, *, moments: Moments | None = None, fixed: bool = False, **_: Any) -> bool:
+    """Whether the shapes fit together (the textbook says what is wrong if they do not)."""
+    c = x.shape[-1] if x.ndim else 0
+    return (
+        available(x)
+        and x.ndim > 1
+        and x.size > 0
+        and gamma.shape == beta.shape == (c,)
+        and (moments is None or (moments[0].shape == moments[1].shape == (c,)))
+        and (moments is None or device_of(moments[0]).name == device_of(x).name)
+        and not (fixed and moments is None)
+    )
+
+
+def batch_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    *,
+    moments: Moments | None = None,
+    fixed: bool = False,
+    part: Part | None = None,
+    eps: float = 1e-5,
+) -> Pair:
+    """ops.batch_norm."""
+    xp = array_module(x)
+    mean, var = ops.batch_moments(x, part) if moments is None else moments
+    part = part or Part(0, len(x))
+    c, rows, count = x.shape[-1], math.prod(x.shape[:-1]), part.total * math.prod(x.shape[1:-1])
+    y = xp.empty(x.shape, x.dtype)
+    launch("norm.batch_norm", (y,), x, mean, var, gamma, beta, float(eps), c)
+
+    def vjp(g: Array) -> Grads:
+        length = -(-rows // CHUNKS)
+        parts = xp.empty((2, -(-rows // length), c), x.dtype)
+        launch("norm.batch_norm_sums", (parts,), g, x, mean, rows, length, c, count=parts[0].size)
+        sums = parts.sum(axis=1)  # (2, C): of g, and of g (x - mean)
+        gx = xp.empty(x.shape, x.dtype)
+        over_batch = sums if fixed else part.sum(sums)  # a rank without samples adds the textbook's zeros
+        launch("norm.batch_norm_grad", (gx,), g, x, mean, var, gamma, over_batch, float(eps), float(count), fixed, c)
+        return gx, sums[1] / xp.sqrt(var + eps), sums[0]
+
+    return y, vjp

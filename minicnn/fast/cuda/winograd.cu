@@ -1,0 +1,214 @@
+// Winograd's transforms of 6x6 tiles; minicnn/fast/cpu/winograd.py explains them.
+//
+// Tile (r, q) of image n has number t = (n rows + r) columns + q; its places lie in (36, tiles, C), a thread for each
+// tile and channel, neighbouring threads on neighbouring channels.  STEP outputs a side: 4 for 3x3 filters, 2 for 5x5.
+// The multiplications are written out: B has entries up to 5, A powers of 2.
+
+// t = B' d for six numbers: the values at the points 0, 1, -1, 2, -2 and infinity.
+__device__ void input_points(const REAL* d, REAL* t) {
+    t[0] = 4 * d[0] - 5 * d[2] + d[4];
+    t[1] = d[3] + d[4] - 4 * (d[1] + d[2]);
+    t[2] = d[4] - d[3] + 4 * (d[1] - d[2]);
+    t[3] = d[4] - d[2] + 2 * (d[3] - d[1]);
+    t[4] = d[4] - d[2] + 2 * (d[1] - d[3]);
+    t[5] = 4 * d[1] - 5 * d[3] + d[5];
+}
+
+// d = B t, the transpose.
+__device__ void input_points_adjoint(const REAL* t, REAL* d) {
+    d[0] = 4 * t[0];
+    d[1] = 4 * (t[2] - t[1] + t[5]) + 2 * (t[4] - t[3]);
+    d[2] = -5 * t[0] - 4 * (t[1] + t[2]) - t[3] - t[4];
+    d[3] = t[1] - t[2] + 2 * (t[3] - t[4]) - 5 * t[5];
+    d[4] = t[0] + t[1] + t[2] + t[3] + t[4];
+    d[5] = t[5];
+}
+
+// y = A' m: row i has the i-th powers of the points; infinity sees the last row alone.
+template <int STEP>
+__device__ void output_points(const REAL* m, REAL* y) {
+    REAL even1 = m[1] + m[2], odd1 = m[1] - m[2], even2 = m[3] + m[4], odd2 = m[3] - m[4];
+    y[0] = m[0] + even1 + even2;
+    y[1] = odd1 + 2 * odd2;
+    if (STEP == 4) {
+        y[2] = even1 + 4 * even2;
+        y[STEP - 1] = odd1 + 8 * odd2;
+    }
+    y[STEP - 1] += m[5];
+}
+
+// m = A y, the transpose.
+template <int STEP>
+__device__ void output_points_adjoint(const REAL* y, REAL* m) {
+    REAL even1 = y[0], odd1 = y[1], even2 = y[0], odd2 = 2 * y[1];
+    if (STEP == 4) {
+        even1 += y[STEP - 2];
+        odd1 += y[STEP - 1];
+        even2 += 4 * y[STEP - 2];
+        odd2 += 8 * y[STEP - 1];
+    }
+    m[0] = y[0];
+    m[1] = even1 + odd1;
+    m[2] = even1 - odd1;
+    m[3] = even2 + odd2;
+    m[4] = even2 - odd2;
+    m[5] = y[STEP - 1];
+}
+
+// V = B' d B: x (N, H, W, C) -> (36, tiles, C), zeros outside the image.
+template <int STEP>
+__device__ void input_transform(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left, INDEX rows,
+                                INDEX columns, INDEX count) {
+    EACH(i, count) {
+        INDEX c = i % C, q = i / C % columns, r = i / C / columns % rows, n = i / C / columns / rows;
+        REAL half[36];  // B' d, by columns
+        #pragma unroll
+        for (int b = 0; b < 6; b++) {
+            REAL d[6];
+            #pragma unroll
+            for (int a = 0; a < 6; a++) {
+                INDEX h = r * STEP - top + a, w = q * STEP - left + b;
+                bool inside = 0 <= h && h < H && 0 <= w && w < W;
+                d[a] = inside ? x[((n * H + h) * W + w) * C + c] : 0;
+            }
+            input_points(d, half + 6 * b);
+        }
+        #pragma unroll
+        for (int a = 0; a < 6; a++) {
+            REAL d[6], t[6];
+            #pragma unroll
+            for (int b = 0; b < 6; b++) d[b] = half[6 * b + a];
+            input_points(d, t);
+            #pragma unroll
+            for (int b = 0; b < 6; b++) v[(6 * a + b) * count + i] = t[b];
+        }
+    }
+}
+
+// gx = the sum over tiles of B gV B'.  A thread for each STEP x STEP block of the image, which may be covered by the
+// last places of the tiles above and to the left: it adds up what all of them hold for it.
+template <int STEP>
+__device__ void input_transform_adjoint(REAL* gx, const REAL* gv, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,
+                                        INDEX rows, INDEX columns, INDEX down, INDEX across, INDEX tiles,
+                                        INDEX count) {
+    EACH(i, count) {
+        INDEX c = i % C, q = i / C % across, r = i / C / across % down, n = i / C / across / down;
+        REAL sum[STEP * STEP];
+        #pragma unroll
+        for (int k = 0; k < STEP * STEP; k++) sum[k] = 0;
+        #pragma unroll
+        for (int u = 0; u * STEP < 6; u++)  // tile r - u, whose rows u STEP, ... lie here
+            #pragma unroll
+            for (int s = 0; s * STEP < 6; s++) {
+                if (r < u || r - u >= rows || q < s || q - s >= columns) continue;
+                INDEX tile = (n * rows + r - u) * columns + q - s;
+                REAL half[6 * STEP];  // B gV, the rows that lie here
+                #pragma unroll
+                for (int b = 0; b < 6; b++) {
+                    REAL t[6], d[6];
+                    #pragma unroll
+                    for (int a = 0; a < 6; a++) t[a] = gv[((6 * a + b) * tiles + tile) * C + c];
+                    input_points_adjoint(t, d);
+                    #pragma unroll
+                    for (int a = 0; a < STEP; a++) half[6 * a + b] = u * STEP + a < 6 ? d[u * STEP + a] : 0;
+                }
+                #pragma unroll
+                for (int a = 0; a < STEP; a++) {
+                    REAL d[6];
+                    input_points_adjoint(half + 6 * a, d);
+                    #pragma unroll
+                    for (int k = 0; k < STEP; k++)
+                        if (s * STEP + k < 6) sum[a * STEP + k] += d[s * STEP + k];
+                }
+            }
+        #pragma unroll
+        for (int a = 0; a < STEP; a++)
+            #pragma unroll
+            for (int k = 0; k < STEP; k++) {
+                INDEX h = r * STEP - top + a, w = q * STEP - left + k;
+                if (0 <= h && h < H && 0 <= w && w < W) gx[((n * H + h) * W + w) * C + c] = sum[a * STEP + k];
+            }
+    }
+}
+
+// Y = A' M A + bias: (36, tiles, F) -> (N, OH, OW, F); without a bias its address is 0.
+template <int STEP>
+__device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,
+                                 INDEX columns, INDEX count) {
+    EACH(i, count) {
+        INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
+        REAL half[6 * STEP];  // A' M, by columns
+        #pragma unroll
+        for (int b = 0; b < 6; b++) {
+            REAL t[6];
+            #pragma unroll
+            for (int a = 0; a < 6; a++) t[a] = m[(6 * a + b) * count + i];
+            output_points<STEP>(t, half + STEP * b);
+        }
+        #pragma unroll
+        for (int a = 0; a < STEP; a++) {
+            REAL t[6], out[STEP];
+            #pragma unroll
+            for (int b = 0; b < 6; b++) t[b] = half[STEP * b + a];
+            output_points<STEP>(t, out);
+            #pragma unroll
+            for (int k = 0; k < STEP; k++) {
+                INDEX h = r * STEP + a, w = q * STEP + k;
+                if (h < OH && w < OW) y[((n * OH + h) * OW + w) * F + f] = bias ? out[k] + bias[f] : out[k];
+            }
+        }
+    }
+}
+
+// gM = A gY A': (N, OH, OW, F) -> (36, tiles, F), zeros outside the image.
+template <int STEP>
+__device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDEX OW, INDEX F, INDEX rows,
+                                         INDEX columns, INDEX count) {
+    EACH(i, count) {
+        INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
+        REAL half[6 * STEP];  // A gY, by columns
+        #pragma unroll
+        for (int k = 0; k < STEP; k++) {
+            REAL d[STEP];
+            #pragma unroll
+            for (int a = 0; a < STEP; a++) {
+                INDEX h = r * STEP + a, w = q * STEP + k;
+                d[a] = h < OH && w < OW ? g[((n * OH + h) * OW + w) * F + f] : 0;
+            }
+            output_points_adjoint<STEP>(d, half + 6 * k);
+        }
+        #pragma unroll
+        for (int a = 0; a < 6; a++) {
+            REAL d[STEP], t[6];
+            #pragma unroll
+            for (int k = 0; k < STEP; k++) d[k] = half[6 * k + a];
+            output_points_adjoint<STEP>(d, t);
+            #pragma unroll
+            for (int b = 0; b < 6; b++) gm[(6 * a + b) * count + i] = t[b];
+        }
+    }
+}
+
+// The kernels: each transform for 3x3 filters (STEP 4) and for 5x5 (STEP 2).
+
+#define BOTH(STEP)                                                                                                     \
+    KERNEL input_transform_##STEP(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,            \
+                                  INDEX rows, INDEX columns, INDEX count) {                                            \
+        input_transform<STEP>(v, x, H, W, C, top, left, rows, columns, count);                                         \
+    }                                                                                                                  \
+    KERNEL input_transform_adjoint_##STEP(REAL* gx, const REAL* gv, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,  \
+                                          INDEX rows, INDEX columns, INDEX down, INDEX across, INDEX tiles,            \
+                                          INDEX count) {                                                               \
+        input_transform_adjoint<STEP>(gx, gv, H, W, C, top, left, rows, columns, down, across, tiles, count);          \
+    }                                                                                                                  \
+    KERNEL output_transform_##STEP(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,  \
+                                   INDEX columns, INDEX count) {                                                       \
+        output_transform<STEP>(y, m, bias, OH, OW, F, rows, columns, count);                                           \
+    }                                                                                                                  \
+    KERNEL output_transform_adjoint_##STEP(REAL* gm, const REAL* g, INDEX OH, INDEX OW, INDEX F, INDEX rows,           \
+                                           INDEX columns, INDEX count) {                                               \
+        output_transform_adjoint<STEP>(gm, g, OH, OW, F, rows, columns, count);                                        \
+    }
+
+BOTH(2)
+BOTH(4)

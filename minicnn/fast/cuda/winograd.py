@@ -1,0 +1,146 @@
+"""Convolutions with stride 1 by Winograd's algorithm: the transforms by kernels, the 36 products by one call of cuBLAS.
+
+minicnn/fast/cpu/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
+which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.backend import Array, array_module, device_of
+from minicnn.fast.cpu.winograd import ALGORITHMS, BIAS, matrices
+from minicnn.fast.cuda.kernels import available, launch
+from minicnn.ops.conv import check_filters
+from minicnn.ops.windows import Pad, Size, Windows, as_pair
+from minicnn.parallel import pieces
+
+LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
+
+
+def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
+    return (
+        available(x)
+        and x.ndim == 4
+        and w.ndim == 4
+        and w.shape[0] == w.shape[1]
+        and w.shape[0] in ALGORITHMS
+        and as_pair("conv2d", "stride", stride) == (1, 1)
+        and min(w.shape[2:]) >= LEAST_CHANNELS
+        and x.shape[0] > 0
+    )
+
+
+def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
+    """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
+    check_filters(x, w, b)
+    xp, place = array_module(x), device_of(x)
+    assert place.cuda is not None
+    multiply = place.cuda.batched_matmul
+    windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
+    n, c, f = len(x), w.shape[2], w.shape[3]
+    x = xp.ascontiguousarray(x)
+    tiling = Tiling.of(windows, c, f)
+    sample_bytes = 36 * tiling.per_image * (c + f) * x.dtype.itemsize
+    transform = _filter_transform(place, windows.k[0], x.dtype)  # (36, r r)
+    u = xp.matmul(transform, w.reshape(-1, c * f)).reshape(36, c, f)  # U = G g G'
+
+    def stack(piece: slice, channels: int) -> Array:
+        return xp.empty((36, (piece.stop - piece.start) * tiling.per_image, channels), x.dtype)
+
+    y = xp.empty((n, *windows.out, f), x.dtype)
+    for piece in pieces(n, sample_bytes, x):
+        m = stack(piece, f)
+        multiply(tiling.input(x[piece], stack(piece, c)), u, m, False, False)  # M = V U
+        tiling.output(m, b, y[piece])
+
+    def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        g = xp.ascontiguousarray(g)
+        gx = xp.empty(x.shape, x.dtype) if needs[0] else None
+        gu, gb = None, None
+        for piece in pieces(n, sample_bytes, x):
+            gm = tiling.output_adjoint(g[piece], stack(piece, f))
+            if gx is not None:
+                gv = stack(piece, c)
+                multiply(gm, u, gv, False, True)  # gV = gM U'
+                tiling.input_adjoint(gv, gx[piece])
+            if needs[1]:
+                part = xp.empty((36, c, f), x.dtype)
+                multiply(tiling.input(x[piece], stack(piece, c)), gm, part, True, False)  # gU = V' gM
+                gu = part if gu is None else gu + part
+            if b is not None:
+                part = gm[BIAS].sum(axis=0)  # the sums of all tiles
+                gb = part if gb is None else gb + part
+        return gx, None if gu is None else filter_gradient(gu), gb
+
+    def filter_gradient(gu: Array) -> Array:
+        """G' gU G."""
+        gw = xp.empty(w.shape, w.dtype)
+        xp.matmul(transform.T, gu.reshape(36, c * f), out=gw.reshape(-1, c * f))
+        return gw
+
+    return y, vjp
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """An image cut into 6x6 tiles, every `step` pixels; the transforms between images and stacks (36, tiles, C)."""
+
+    windows: Windows
+    channels: int
+    features: int
+    step: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(windows: Windows, channels: int, features: int) -> Tiling:
+        step = ALGORITHMS[windows.k[0]].outputs
+        return Tiling(windows, channels, features, step, *(-(-size // step) for size in windows.out))
+
+    @property
+    def per_image(self) -> int:
+        return self.rows * self.columns
+
+    def input(self, x: Array, v: Array) -> Array:
+        """V = B' d B."""
+        launch(f"winograd.input_transform_{self.step}", (v,), x, *self._input_numbers(), count=v[0].size)
+        return v
+
+    def input_adjoint(self, gv: Array, gx: Array) -> None:
+        """gx = the sum over tiles of B gV B', a thread for each block of step x step pixels."""
+        (top, _), (left, _) = self.windows.pad
+        h, w = self.windows.size
+        down, across = -(-(h + top) // self.step), -(-(w + left) // self.step)
+        launch(
+            f"winograd.input_transform_adjoint_{self.step}", (gx,), gv, *self._input_numbers(), down, across,
+            gv.shape[1], count=len(gx) * down * across * self.channels,
+        )  # fmt: skip
+
+    def output(self, m: Array, bias: Array | None, y: Array) -> None:
+        """Y = A' M A + bias."""
+        numbers = (*self.windows.out, self.features, self.rows, self.columns)
+        launch(f"winograd.output_transform_{self.step}", (y,), m, bias, *numbers, count=m[0].size)
+
+    def output_adjoint(self, g: Array, gm: Array) -> Array:
+        """gM = A gY A'."""
+        numbers = (*self.windows.out, self.features, self.rows, self.columns)
+        launch(f"winograd.output_transform_adjoint_{self.step}", (gm,), g, *numbers, count=gm[0].size)
+        return gm
+
+    def _input_numbers(self) -> tuple[int, ...]:
+        (top, _), (left, _) = self.windows.pad
+        return (*self.windows.size, self.channels, top, left, self.rows, self.columns)
+
+
+_transforms: dict[tuple[str, int, Any], Array] = {}  # uploaded once
+
+
+def _filter_transform(place: Any, k: int, dtype: Any) -> Array:
+    key = (place.name, k, dtype)
+    if key not in _transforms:
+        _transforms[key] = place.put(matrices(ALGORITHMS[k], dtype)[2])
+    return _transforms[key]

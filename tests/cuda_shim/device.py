@@ -1,0 +1,73 @@
+"""minicnn.cuda.Cuda for the stand-in: kernels run on the shim, copies on other streams come as late as they may."""
+
+import numpy as np
+
+from tests.cuda_shim.shim import ShimModule
+from tests.standin_array import launched
+
+
+class ShimCuda:
+    def __init__(self, free=1 << 33):
+        self.free, self.log, self.compute = free, [], Stream("compute", self)
+
+    def module(self, source, options):
+        return ShimModule(source, options)
+
+    def batched_matmul(self, a, b, out, transpose_a, transpose_b):
+        for array in (a, b, out):
+            assert array.flags.c_contiguous
+        a, b = (x._host.transpose(0, 2, 1) if turn else x._host for x, turn in ((a, transpose_a), (b, transpose_b)))
+        np.matmul(a, b, out=out._host)
+        launched("batched_matmul")
+
+    def pinned(self, size):
+        return np.full(size, 0xAA, np.uint8)
+
+    def new_stream(self):
+        return Stream("copy", self)
+
+    def current_stream(self):
+        return self.compute
+
+    def free_bytes(self):
+        return self.free
+
+
+class Stream:
+    """Copies wait in a queue until somebody waits for an event behind them; what happens is noted in cuda.log."""
+
+    def __init__(self, name, cuda):
+        self.name, self.cuda, self.queue = name, cuda, []
+
+    def copy(self, there, here):
+        def work():
+            there._host[...] = here
+
+        self.queue.append(work)
+        self.cuda.log.append((self.name, "copy", there._host.ctypes.data))
+
+    def record(self):
+        event = Event(self)
+        self.queue.append(event)
+        self.cuda.log.append((self.name, "record", event))
+        return event
+
+    def wait_event(self, event):
+        self.cuda.log.append((self.name, "wait", event))
+        event.reach()
+
+
+class Event:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def reach(self):
+        """Do all that was queued before this event."""
+        while self in self.stream.queue:
+            work = self.stream.queue.pop(0)
+            if work is not self:
+                work() if callable(work) else None
+
+    def synchronize(self):
+        self.stream.cuda.log.append(("host", "wait", self))
+        self.reach()

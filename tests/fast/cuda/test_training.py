@@ -1,0 +1,158 @@
+"""Training steps on the stand-in, every kernel run by the shim: the numbers of the CPU, and how much is launched."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from minicnn import models, nn
+from minicnn.backend import CPU
+from minicnn.data.augment import Augmentation, Normaliser
+from minicnn.data.loader import Batches
+from minicnn.optim import SGD, Adam
+from minicnn.training import Trainer
+from tests.cuda_shim.device import ShimCuda
+from tests.cuda_shim.shim import needs_compiler
+from tests.devices import standin_with_kernels
+from tests.standin import launches, no_synchronisation
+
+pytestmark = needs_compiler
+
+MOST_LAUNCHES = 120  # of a training step of CReLU (half) at batch 128
+
+
+def network():
+    """A bit of everything that has a kernel: Winograd's algorithm for both sizes, im2col, every activation and pool."""
+    return nn.Sequential(
+        nn.Dropout(0.1),
+        nn.Conv2d(3, 16, 3, pad=1),
+        nn.CReLU(),
+        nn.Conv2d(32, 16, 5, pad=2, bias=False),  # BatchNorm takes a bias away: its gradient is rounding alone
+        nn.BatchNorm(16),
+        nn.ReLU(),
+        nn.MaxPool2d(3, stride=2, ceil=True),
+        nn.Dropout(0.5),
+        nn.Conv2d(16, 16, 3),
+        nn.AVR(),
+        nn.AvgPool2d(2, stride=1, pad=1),
+        nn.Conv2d(16, 20, 1, pad=1),
+        nn.LeakyReLU(0.1),
+        nn.GlobalAvgPool(),
+        nn.Linear(20, 5),
+    ).initialise(0)
+
+
+class Wide:
+    """Batches in another precision."""
+
+    def __init__(self, source, dtype):
+        self.source, self.dtype, self.batch = source, dtype, source.batch
+
+    def __len__(self):
+        return len(self.source)
+
+    def epoch(self, epoch, start=0):
+        for x, labels in self.source.epoch(epoch, start):
+            yield x.astype(self.dtype), labels
+
+
+def source(n, batch, size, classes):
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (n, size, size, 3), np.uint8), rng.integers(0, classes, n)
+    return Batches(images, labels, batch, Normaliser((0.5,) * 3, (0.25,) * 3), Augmentation(shift=2), seed=0)
+
+
+OPTIMISERS = {
+    "sgd": lambda p: SGD(p, 0.02, momentum=0.9, nesterov=True, weight_decay=1e-3, clip=1.0),
+    "adam": lambda p: Adam(p, 1e-3),
+}
+
+
+def trained(device, dtype, steps, optimiser, batches):
+    """The state after so many steps, and the totals of the epoch."""
+    model = network().to(device, dtype)
+    trainer = Trainer(model, OPTIMISERS[optimiser](model.parameters()), batches, device=device, seed=0)
+    assert len(batches) == steps
+    totals = trainer.finish_epoch()
+    return model.state_dict(), totals
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
+def test_equals_the_cpu(optimiser, dtype, steps, tolerance):
+    batches = source(4 * steps - 1, 4, 9, 5)
+    batches = Wide(batches, dtype) if dtype == "float64" else batches
+    expected, expected_totals = trained(CPU, dtype, steps, optimiser, batches)
+    with standin_with_kernels() as device:
+        launches.clear()
+        found, totals = trained(device, dtype, steps, optimiser, batches)
+        kernels = {name for name in launches if name.startswith("kernel")}
+    assert len(kernels) >= 25, sorted(kernels)
+    assert totals.wrong == expected_totals.wrong
+    assert abs(totals.loss - expected_totals.loss) < tolerance * abs(expected_totals.loss)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def one_step():
+    """What a training step of CReLU (half) launches, with all its layers at full width; no image larger than needed."""
+    with standin_with_kernels() as device:
+        model = models.convpool("crelu", "half").to(device)
+        optimiser = SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-3)
+        batches = source(2, 1, 32, 10)
+        trainer = Trainer(model, optimiser, batches, device=device, seed=0)
+        found = []
+        with pytest.MonkeyPatch.context() as patch:
+            train = Trainer._train
+
+            def counted(trainer, *batch):
+                launches.clear()
+                with no_synchronisation():
+                    result = train(trainer, *batch)
+                found.append(list(launches))
+                return result
+
+            patch.setattr(Trainer, "_train", counted)
+            trainer.finish_epoch()
+    return found[1]  # the first also makes the optimiser's state and uploads constants
+
+
+def test_launches_of_a_training_step(one_step):
+    """The batch size changes nothing: all of batch 128 fits in one piece (below)."""
+    print(f"\n{len(one_step)} launches: {Counter(one_step)}")
+    assert len(one_step) + 2 <= MOST_LAUNCHES, Counter(one_step)  # two for the batch: kernel augment, its labels
+
+
+def test_a_batch_of_128_is_one_piece():
+    from minicnn.fast.cuda.winograd import Tiling
+    from minicnn.ops.windows import Windows
+    from minicnn.parallel import DEVICE_PIECE_BYTES
+
+    for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
+        windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
+        assert 128 * 36 * Tiling.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
+    assert DEVICE_PIECE_BYTES >= 128 * 32 * 32 * 27 * 4  # conv1 by im2col
+
+
+def test_every_launch_is_a_kernel_a_product_or_a_sum(one_step):
+    """What is left to CuPy: matrix products, sums, and a few small things."""
+    small = Counter(name for name in one_step if not name.startswith("kernel"))
+    assert set(small) <= {"matmul", "batched_matmul", "sum", "mean", "iadd", "argmax", "ne", "ones_like"}, small
+
+
+def test_photographs_are_staged_without_waiting():
+    """A data set that does not fit: the steps still wait for nothing."""
+    with standin_with_kernels(cuda=ShimCuda(free=0)) as device:
+        model = network().to(device)
+        trainer = Trainer(model, SGD(model.parameters(), 0.01), source(8, 4, 9, 5), device=device, seed=0)
+        with pytest.MonkeyPatch.context() as patch:
+            train = Trainer._train
+
+            def watched(trainer, *batch):
+                with no_synchronisation():
+                    return train(trainer, *batch)
+
+            patch.setattr(Trainer, "_train", watched)
+            trainer.finish_epoch()
+        assert ("compute", "record") in {entry[:2] for entry in device.cuda.log}

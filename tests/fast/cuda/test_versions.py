@@ -1,0 +1,172 @@
+"""Every CUDA version equals its op: the same source as on a GPU, run by the shim, over drawn shapes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minicnn import Stream, ops, parallel
+from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, winograd
+from tests import draw
+from tests.cuda_shim.shim import needs_compiler
+from tests.devices import cast, put, standin_with_kernels
+from tests.fast.test_versions import draw_winograd, on_last_axis
+from tests.standin import launches, no_synchronisation
+
+pytestmark = needs_compiler
+
+
+def draw_dropout(d):
+    """Any rate, step and place in the global batch; samples that do not fill their last block."""
+    (x,), _ = draw.one_array(d)
+    stream = Stream(d(st.integers(0, 99))).child("a").at(d(st.integers(0, 2**40)), d(st.integers(0, 2**20)))
+    return (x,), {"rate": d(st.sampled_from([0.0, 0.2, 0.5, 0.99999])), "stream": stream}
+
+
+def draw_leaky(d):
+    return draw.one_array(d)[0], {"slope": d(st.sampled_from([0.0, 0.1, -1.0]))}
+
+
+def draw_logits(d):
+    (x, labels), _ = draw.logits(d)
+    return (x, labels.astype(d(st.sampled_from(["int64", "int32", "uint8"])))), {}
+
+
+VERSIONS = {
+    "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
+    "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
+    "relu": (ops.relu, elementwise.relu, draw.one_array),
+    "leaky_relu": (ops.leaky_relu, elementwise.leaky_relu, draw_leaky),
+    "avr": (ops.avr, elementwise.avr, draw.one_array),
+    "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
+    "dropout": (ops.dropout, elementwise.dropout, draw_dropout),
+    "max_pool2d": (ops.max_pool2d, pool.max_pool2d, draw.pool),
+    "avg_pool2d": (ops.avg_pool2d, pool.avg_pool2d, draw.avg_pool),
+    "global_avg_pool": (ops.global_avg_pool, pool.global_avg_pool, draw.images),
+    "batch_norm": (ops.batch_norm, norm.batch_norm, draw.norm),
+    "softmax_cross_entropy": (ops.softmax_cross_entropy, loss.softmax_cross_entropy, draw_logits),
+}
+
+
+def test_every_cuda_row_of_the_table_is_here():
+    from minicnn.fast.dispatch import TABLE
+
+    table = {version for _, _, version in TABLE if ".cuda." in version.__module__}
+    assert table == {version for _, version, _ in VERSIONS.values()}
+
+
+def compare(device, op, version, arrays, static, dtype):
+    """version on a device against the textbook in float64: values and gradients, without a wait."""
+    expected, expected_vjp = op.textbook(*arrays, **static)
+    g = np.asarray(draw.distinct(np.random.default_rng(0), *np.shape(expected)))
+    there, options = put(device, cast(dtype, arrays)), {n: put(device, cast(dtype, v)) for n, v in static.items()}
+    with no_synchronisation():
+        y, vjp = version(*there, **options)
+        grads = vjp(put(device, cast(dtype, g)))
+    tolerance = 1e-11 if dtype == "float64" else 1e-4
+    for ours, theirs in zip((y, *grads), (expected, *expected_vjp(g)), strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert ours.shape == theirs.shape
+            assert ours.dtype == dtype
+            scale = 1 + np.abs(theirs).max(initial=0)
+            np.testing.assert_allclose(device.get(ours), theirs, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@given(data=st.data())
+def test_equals_the_textbook(name, data):
+    op, version, drawing = VERSIONS[name]
+    arrays, static = data.draw(st.composite(drawing)())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "DEVICE_PIECE_BYTES", data.draw(st.sampled_from([1, 3000, 4 << 20]), label="budget"))
+        patch.setattr(kernels, "MOST_BLOCKS", data.draw(st.sampled_from([1, 2, 65_535]), label="blocks"))
+        patch.setattr(kernels, "THREADS", data.draw(st.sampled_from([1, 32, 256]), label="threads"))
+        patch.setattr(kernels, "WIDE", data.draw(st.sampled_from([0, 1 << 30]), label="64-bit indices from"))
+        with standin_with_kernels() as device:
+            compare(device, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])))
+
+
+def test_batch_norm_sums_in_chunks():
+    """More rows than chunks, the last chunk shorter."""
+    generator = np.random.default_rng(0)
+    arrays = (generator.normal(size=(7, 5, 3)), np.ones(3), np.zeros(3))
+    with pytest.MonkeyPatch.context() as patch, standin_with_kernels() as device:
+        patch.setattr(norm, "CHUNKS", 4)
+        compare(device, ops.batch_norm, norm.batch_norm, arrays, {}, "float64")
+
+
+@given(data=st.data())
+def test_max_pool_sends_gradients_where_the_textbook_does(data):
+    """Ties, NaN, infinities, padding."""
+    (x,), static = data.draw(st.composite(draw.pool)())
+    values = [[0.0, 1.0], [-np.inf, 0.0], [-np.inf, 0.0, 1.0, np.nan]][data.draw(st.integers(0, 2))]
+    x = draw.rng(data.draw).choice(values, x.shape)
+    expected, expected_vjp = ops.max_pool2d.textbook(x, **static)
+    g = draw.distinct(np.random.default_rng(0), *expected.shape)
+    with standin_with_kernels() as device:
+        y, vjp = pool.max_pool2d(device.put(x), **static)
+        np.testing.assert_array_equal(y.get(), expected)
+        np.testing.assert_allclose(vjp(device.put(g))[0].get(), expected_vjp(g)[0], rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "avr", "crelu"])
+def test_nan_and_inf_as_in_the_textbook(name):
+    op, version, _ = VERSIONS[name]
+    x = np.array([[np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]])
+    expected, expected_vjp = op.textbook(x)
+    g = np.full(expected.shape, 2.0)
+    with standin_with_kernels() as device:
+        y, vjp = version(device.put(x))
+        np.testing.assert_array_equal(y.get(), expected)
+        np.testing.assert_array_equal(vjp(device.put(g))[0].get(), expected_vjp(g)[0])
+
+
+def test_labels_out_of_range_and_nan_logits_as_in_the_textbook():
+    logits = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, -np.inf], [5.0, 5.0]])
+    for labels in (np.array([0, 1, 1, 0]), np.array([0, 0, 0, 1])):
+        for wrong in (0, 7, -1):
+            some = labels.copy()
+            with standin_with_kernels() as device, np.errstate(all="ignore"):
+                some[3] = wrong
+                there = device.put(some)  # on the host it would be refused
+                y, vjp = ops.softmax_cross_entropy.textbook(device.put(logits), there)
+                ours, our_vjp = loss.softmax_cross_entropy(device.put(logits), there)
+                one = device.put(np.ones(()))
+                np.testing.assert_allclose(ours.get(), y.get())
+                np.testing.assert_allclose(our_vjp(one)[0].get(), vjp(one)[0].get(), atol=1e-15)
+
+
+def test_dropout_bits_are_those_of_the_reference():
+    """Bit by bit, from the loops of reference/philox.py."""
+    import reference.philox
+
+    stream = Stream(3).child("x").at(step=2**33, first=5)
+    key = tuple(int(word) for word in stream.key)
+    expected = reference.philox.uniform16(key, 2**33, 5, samples=3, size=35) >= round(0.4 * 65536)
+    with standin_with_kernels() as device:
+        y, _ = elementwise.dropout(device.put(np.ones((3, 5, 7))), rate=0.4, stream=stream)
+    np.testing.assert_array_equal(y.get().reshape(3, 35) != 0, expected)
+
+
+def test_dropout_keeps_what_equals_the_threshold():
+    """A threshold that is one of the numbers drawn."""
+    stream = Stream(1)
+    drawn = stream.uniform16(1, 50)[0]
+    with standin_with_kernels() as device:
+        y, _ = elementwise.dropout(device.put(np.ones((1, 50))), rate=int(drawn[7]) / 65536, stream=stream)
+    np.testing.assert_array_equal(y.get()[0] != 0, drawn >= drawn[7])
+
+
+def test_dispatch_chooses_them():
+    """On a device with kernels; not without, and not with MINICNN_FAST=0."""
+    x = np.ones((2, 3))
+    with standin_with_kernels() as device:
+        launches.clear()
+        ops.relu(device.put(x))
+        assert launches == ["kernel relu"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MINICNN_FAST", "0")
+            launches.clear()
+            ops.relu(device.put(x))
+            assert launches == ["maximum"]

@@ -1,0 +1,186 @@
+"""On a real GPU: every op, a training, resuming, running out of memory, agreement with the CPU, and images a second.
+
+    pytest -m gpu -s
+
+Skipped where there is none.  MINICNN_GPU_TESTS=standin runs it on the stand-in, to see that the tests themselves work.
+"""
+
+import os
+from contextlib import contextmanager
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minicnn import Parameter, Tape, backend, ops
+from minicnn.backend import CPU, DeviceError
+from minicnn.fast.batches import ResidentBatches, StagedBatches
+from minicnn.optim import SGD
+from minicnn.training import Interrupted, Trainer
+from tests.cases import CASES
+from tests.devices import cast, put, standin_with_kernels
+from tests.fast.cuda.test_batches import batches, same
+from tests.fast.cuda.test_training import Wide, network, source, trained
+from tests.fast.cuda.test_update import RULES
+from tests.fast.cuda.test_update import trained as stepped
+from tests.fast.cuda.test_versions import VERSIONS, compare
+from tests.gpu.speed import images_per_second
+
+STANDIN = os.environ.get("MINICNN_GPU_TESTS") == "standin"
+if not STANDIN and (problem := backend.gpu_problem()):
+    pytest.skip(f"no GPU: {problem}", allow_module_level=True)
+
+pytestmark = pytest.mark.gpu
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.op.name)
+
+
+@pytest.fixture(scope="module")
+def gpu():
+    if STANDIN:
+        with standin_with_kernels() as device:
+            yield device
+    else:
+        yield backend.device("gpu")
+
+
+@every_case
+@pytest.mark.parametrize("fast", ["0", "1"], ids=["textbook", "fast"])
+@given(data=st.data())
+def test_ops_agree_with_the_cpu(case, fast, gpu, data):
+    """Values and gradients, in both precisions, against float64 textbook operations."""
+    arrays, static = data.draw(st.composite(case.draw)())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINICNN_FAST", fast)
+        for dtype in ("float32", "float64"):
+            compare(gpu, case.op, case.op.pair, arrays, static, dtype)
+
+
+@every_case
+def test_arguments_are_not_written_to(case, gpu):
+    arrays, static, _ = case.example
+    there = put(gpu, cast("float64", arrays))
+    before = [gpu.get(a).copy() for a in there]
+    y, vjp = case.op.pair(*there, **static)
+    vjp(gpu.put(np.ones(y.shape)))
+    for array, old in zip(there, before, strict=True):
+        np.testing.assert_array_equal(gpu.get(array), old)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+@given(data=st.data())
+def test_kernels_agree_with_the_textbook(name, gpu, data):
+    op, version, drawing = VERSIONS[name]
+    arrays, static = data.draw(st.composite(drawing)())
+    compare(gpu, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])))
+
+
+@pytest.mark.parametrize("shape", [(128, 32, 32, 96, 96, 3), (64, 16, 16, 192, 192, 3), (16, 27, 27, 96, 192, 5)])
+def test_convolutions_of_real_sizes(shape, gpu):
+    """Winograd's algorithm and im2col in float32 against im2col in float64, relative to the largest value."""
+    n, h, w, c, f, k = shape
+    n = 1 if STANDIN else n
+    rng = np.random.default_rng(0)
+    x, filters, g = (rng.standard_normal(s) for s in ((n, h, w, c), (k, k, c, f), (n, h, w, f)))
+    results = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, dtype in (("im2col", "float64"), ("im2col", "float32"), ("winograd", "float32")):
+            patch.setenv("MINICNN_CONV", name)
+            y, vjp = ops.conv2d.pair(*(gpu.put(a.astype(dtype)) for a in (x, filters)), pad=k // 2)
+            results[name, dtype] = [gpu.get(a) for a in (y, *vjp(gpu.put(g.astype(dtype)))[:2])]
+    exact = results.pop(("im2col", "float64"))
+    for values in results.values():
+        for value, right in zip(values, exact, strict=True):
+            assert np.abs(value - right).max() <= 5e-5 * np.abs(right).max()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_optimisers_agree_with_the_cpu(rule, gpu):
+    shapes = [(3, 3, 16, 32), (32,), (), (1000,)]
+    expected = stepped(rule, 0.5, shapes, "float64", lambda x: x, late=1)
+    for ours, theirs in zip(stepped(rule, 0.5, shapes, "float64", gpu.put, late=1), expected, strict=True):
+        np.testing.assert_allclose(gpu.get(ours), theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [ResidentBatches, StagedBatches])
+def test_batches_have_the_bits_of_the_cpu(kind, gpu):
+    for image_size in ((5, 4), (64, 64)):  # of the second, copies take longer than the program needs to go on
+        made = batches(n=300, size=image_size, batch=7)
+        assert same(kind(made, gpu).epoch(1, 3), made.epoch(1, 3)) == 40
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
+def test_training_agrees_with_the_cpu(optimiser, dtype, steps, tolerance, gpu):
+    made = source(4 * steps - 1, 4, 9, 5)
+    made = Wide(made, dtype) if dtype == "float64" else made
+    expected, totals = trained(CPU, dtype, steps, optimiser, made)
+    found, our_totals = trained(gpu, dtype, steps, optimiser, made)
+    assert our_totals.wrong == totals.wrong
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+
+
+def new_trainer(device):
+    model = network().to(device)
+    optimiser = SGD(model.parameters(), 0.02, momentum=0.9, weight_decay=1e-3, clip=1.0)
+    return Trainer(model, optimiser, source(31, 4, 9, 5), device=device, seed=0)
+
+
+def test_the_same_bits_again_and_when_resumed(gpu):
+    """Two runs, and one that is stopped after three steps and continued by another trainer."""
+    whole = [new_trainer(gpu) for _ in range(2)]
+    for trainer in whole:
+        trainer.finish_epoch()
+        trainer.finish_epoch()
+    first = new_trainer(gpu)
+    with pytest.raises(Interrupted):
+        first.finish_epoch(stop=lambda: first.step == 3)
+    second = new_trainer(gpu)
+    second.restore(*first.state())
+    second.finish_epoch()
+    second.finish_epoch()
+    states = [trainer.model.state_dict() for trainer in (*whole, second)]
+    for one, other in pairwise(states):
+        for name, value in one.items():
+            np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
+@contextmanager
+def limited_memory(gpu, extra):
+    """Within, CuPy may take so many bytes more than it has."""
+    pool = gpu.xp.get_default_memory_pool()
+    gpu.free_memory()
+    pool.set_limit(size=pool.total_bytes() + extra)
+    try:
+        yield
+    finally:
+        pool.set_limit(size=0)
+        gpu.free_memory()
+
+
+@pytest.mark.skipif(STANDIN, reason="the stand-in has no memory pool; tests/fast/cuda/test_out_of_memory.py is for it")
+def test_out_of_memory(gpu, monkeypatch):
+    """128 images need 230 MiB at once: with less it is done in pieces, with nearly none the message says what to do."""
+    monkeypatch.setenv("MINICNN_CONV", "im2col")
+    x, w = Parameter(gpu.put(np.ones((128, 32, 32, 48), np.float32))), gpu.put(np.ones((3, 3, 48, 48), np.float32))
+    with limited_memory(gpu, 160 << 20):
+        with Tape() as tape:
+            loss = ops.reduce_sum(ops.conv2d(x, w, pad=1))
+        tape.backward(loss)
+    np.testing.assert_allclose(float(loss.data), 48 * 48 * 128 * (32 * 3 - 2) ** 2, rtol=1e-5)
+    with limited_memory(gpu, 1 << 20), pytest.raises(DeviceError, match="too little memory for conv2d.*--batch"):
+        ops.conv2d(x.data, w, pad=1)
+    assert ops.conv2d(x.data, w, pad=1).shape == (128, 32, 32, 48)  # and it goes on
+
+
+def test_speed(gpu, capsys):
+    """Prints images a second; asserts only that there are some."""
+    rows = list(images_per_second(gpu, quick=STANDIN))
+    with capsys.disabled():
+        print(f"\n\ntraining on {gpu}: images a second, float32\n")
+        for name, batch, exact, fast in rows:
+            print(f"  {name:16} batch {batch:4}   {exact:10,.0f}   with MINICNN_FAST=0 {fast:10,.0f}")
+    assert all(exact > 0 for _, _, exact, _ in rows)
