@@ -53,6 +53,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.backend import Array
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_filters
@@ -109,19 +110,22 @@ ALGORITHMS = {3: Algorithm(4, 3), 5: Algorithm(2, 5)}  # by the size of the kern
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
-    """Whether Winograd computes this convolution, and is likely to be faster than im2col.
+    """Whether Winograd computes this convolution, and is likely to be faster than im2col."""
+    return type(x) is np.ndarray and computes(x, w, stride, LEAST_CHANNELS)
+
+
+def computes(x: Array, w: Array, stride: Size, least: int) -> bool:
+    """Whether there is an algorithm for this convolution, and `least` channels and filters or more.
 
     The transforms cost 2 * 6 for each place of a tile and channel, and several passes over memory, which enough
     channels and filters must outweigh.
     """
     return (
-        type(x) is np.ndarray
-        and x.ndim == 4
-        and w.ndim == 4
+        x.ndim == w.ndim == 4
         and w.shape[0] == w.shape[1]
         and w.shape[0] in ALGORITHMS
         and as_pair("conv2d", "stride", stride) == (1, 1)
-        and min(w.shape[2:]) >= LEAST_CHANNELS
+        and min(w.shape[2:]) >= least
         and x.shape[0] > 0
     )
 

@@ -12,26 +12,17 @@ from typing import Any
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module, device_of
-from minicnn.fast.cpu.winograd import ALGORITHMS, BIAS, matrices
+from minicnn.fast.cpu.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.fast.cuda.kernels import available, launch
 from minicnn.ops.conv import check_filters
-from minicnn.ops.windows import Pad, Size, Windows, as_pair
+from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
 
 LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
 
 
 def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
-    return (
-        available(x)
-        and x.ndim == 4
-        and w.ndim == 4
-        and w.shape[0] == w.shape[1]
-        and w.shape[0] in ALGORITHMS
-        and as_pair("conv2d", "stride", stride) == (1, 1)
-        and min(w.shape[2:]) >= LEAST_CHANNELS
-        and x.shape[0] > 0
-    )
+    return available(x) and computes(x, w, stride, LEAST_CHANNELS)
 
 
 def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
