@@ -40,6 +40,8 @@ def run_main(main: Callable[[list[str]], int], module: str) -> None:
         code = fail(str(error), code=2)
     except (DataError, CheckpointError, TrainingError, OSError) as error:
         code = fail(str(error))
+    except MemoryError as error:
+        code = fail(f"there is not enough memory: {error or 'none is left'}; try a smaller --batch or --scale")
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
@@ -124,7 +126,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged ({error}); remove the folder or choose another --out") from None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import read_json, write_csv, write_json
+from experiments.common import UsageError, read_json, write_csv, write_json
 from experiments.imagenet_settings import ImagenetSettings
 from experiments.progress import Progress
 from experiments.sessions import Bar, Session
@@ -117,7 +117,7 @@ class PhotoSession(Session):
         if not path.exists():
             with Progress(len(train), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
-        return Colours.from_json(read_json(path))
+        return read_colours(folder)
 
     def save(self) -> None:
         super().save()
@@ -189,5 +189,13 @@ class PhotoSession(Session):
         return result
 
 
+def read_colours(folder: Path) -> Colours:
+    """colours.json of a run."""
+    try:
+        return Colours.from_json(read_json(folder / "colours.json"))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{folder} has no usable colours.json ({error}); remove it to compute it again") from None
+
+
 def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
+    return path.read_text(errors="replace").splitlines() if path.exists() else []

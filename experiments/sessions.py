@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from experiments.checks import is_number
 from experiments.common import UsageError, duration, environment, locked, read_json, write_json
 from minicnn.backend import Device
-from minicnn.checkpoint import load_newest, previous, save
+from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.training import Interrupted, Trainer
 
 
@@ -40,8 +41,13 @@ class Session:
 
     def resume(self) -> None:
         arrays, metadata = load_newest(self.folder / "checkpoint.npz")
-        self.trainer.restore(arrays, metadata)
-        self.history, self.seconds = metadata["history"], metadata["seconds"]
+        try:
+            self.trainer.restore(arrays, metadata)
+            self.history, self.seconds = list(metadata["history"]), float(metadata["seconds"])
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
+            ) from None
         print(
             f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
         )
@@ -79,7 +85,7 @@ def run_in(
     with locked(folder):
         _claim(folder, description, resume, command, device)
         if (folder / "result.json").exists():
-            return read_json(folder / "result.json")
+            return read_result(folder)
         session = begin()
         if (folder / "checkpoint.npz").exists() or previous(folder / "checkpoint.npz").exists():
             session.resume()
@@ -98,10 +104,12 @@ def _claim(folder: Path, ours: dict[str, Any], resume: bool, command: str, devic
         write_json(path, {**ours, "environment": environment(device), "command": command})
         return
     stored = read_json(path)
+    if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
+        raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
     different = [
-        f"{name}: {stored.get('settings', {}).get(name)} there, {value} here"
+        f"{name}: {stored['settings'].get(name)} there, {value} here"
         for name, value in ours["settings"].items()
-        if stored.get("settings", {}).get(name) != value
+        if stored["settings"].get(name) != value
     ]
     different += [
         f"{n}: {stored.get(n)} there, {ours[n]} here" for n in ours if n != "settings" and stored.get(n) != ours[n]
@@ -112,6 +120,18 @@ def _claim(folder: Path, ours: dict[str, Any], resume: bool, command: str, devic
         )
     if not resume and not (folder / "result.json").exists():
         raise UsageError(f"{folder} holds an unfinished run: add --resume to go on, or choose another --out")
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """result.json of a finished training; its numbers go into tables, so what is none there is damage."""
+    path = folder / "result.json"
+    result = read_json(path)
+    if not isinstance(result, dict):
+        raise UsageError(f"{path} is damaged: no results in it; remove the folder")
+    for name in ("train_error", "seconds", *(("average", "vote") if "average" in result else ("test_error",))):
+        if not is_number(result.get(name)):
+            raise UsageError(f"{path} is damaged: {name} is {result.get(name)!r}; remove the folder")
+    return result
 
 
 class Bar:

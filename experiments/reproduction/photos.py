@@ -17,6 +17,7 @@ from experiments.common import UsageError, run_main
 from minicnn.data.textures import textures
 
 MODULE = "experiments.reproduction.photos"
+MOST = 100_000
 SIZES = (48, 96)  # of sides, in pixels: from, to
 
 
@@ -30,6 +31,8 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if args.out.exists():
         raise UsageError(f"{args.out} is there already; remove it, or choose another --out")
+    if min(args.train, args.validation) < 1 or max(args.train, args.validation) > MOST:
+        raise UsageError(f"--train and --validation must be in 1 .. {MOST}, got {args.train} and {args.validation}")
     write_pictures(args.out, args.train, args.validation)
     print(f"{args.train} training and {args.validation} validation pictures in {args.out}")
     return 0
