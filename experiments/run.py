@@ -20,7 +20,7 @@ from experiments.pictures import draw_curves
 from experiments.sessions import Bar, Session, fingerprint, run_in
 from experiments.settings import Settings
 from minicnn.backend import Device
-from minicnn.checkpoint import load_newest, save
+from minicnn.checkpoint import atomic_write, load_newest, save
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
@@ -136,7 +136,7 @@ class ArraySession(Session):
         print("evaluating ...", file=sys.stderr)
         train = self.evaluate(self.job.train)
         test = evaluate(self.model, self.data.test_images, self.data.test_labels, self.normalise, device=self.device)
-        np.save(self.job.folder / "test_probabilities.npy", test.probabilities)
+        atomic_write(self.job.folder / "test_probabilities.npy", lambda file: np.save(file, test.probabilities))
         self.clock()
         row = self.history[epoch - 1]
         result = {

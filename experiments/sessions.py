@@ -10,6 +10,7 @@ runs/<name>/
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from experiments.checks import is_number
 from experiments.common import UsageError, duration, environment, locked, read_json, write_json
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
+from minicnn.data.files import sweep
 from minicnn.training import Interrupted, Trainer
 
 
@@ -83,6 +85,7 @@ def run_in(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
+        sweep(folder, age=-math.inf)  # nobody else is writing here
         _claim(folder, description, resume, command, device)
         if (folder / "result.json").exists():
             return read_result(folder)

@@ -11,6 +11,7 @@ it as "<name>.previous.npz".  Nothing is ever unpickled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -95,6 +96,14 @@ def atomic_write(
 ) -> None:
     """Call write(file) on a temporary file, flush it to the disk, and only then give it its name."""
     path = Path(path)
+    try:
+        _write_and_rename(path, write, keep_previous)
+    except OSError as error:  # which may name the temporary file, or none
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
+    _flush_folder(path.parent)
+
+
+def _write_and_rename(path: Path, write: Callable[[BinaryIO], object], keep_previous: bool) -> None:
     handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -109,7 +118,6 @@ def atomic_write(
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _flush_folder(path.parent)
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -122,7 +130,7 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def _keep(path: Path) -> None:
     """Make `path` the previous one, by a second name for the same file: at no moment is there none."""
-    link = path.with_name(f".{path.name}.{os.getpid()}.link")
+    link = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}-link")
     try:
         os.link(path, link)
         os.replace(link, previous(path))

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from experiments.common import UsageError, run_main
+from minicnn.checkpoint import atomic_write
 from minicnn.data.textures import textures
 
 MODULE = "experiments.reproduction.photos"
@@ -52,7 +54,7 @@ def write_pictures(folder: Path, train: int, validation: int) -> None:
             place.mkdir(parents=True, exist_ok=True)
             width, height = (int(side) for side in rng.integers(*SIZES, 2))
             large = Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC)
-            large.save(place / f"{i:05d}.JPEG", quality=90)
+            atomic_write(place / f"{i:05d}.JPEG", partial(large.save, format="JPEG", quality=90))
     unfinished.rename(folder)
 
 
