@@ -204,9 +204,10 @@ def measure(
 
 def read_alexnet(path: Path) -> np.ndarray:
     """conv1_w of an .npz, (F, C, kh, kw) -> (kh, kw, C, F)."""
-    w = read_arrays(path).get("conv1_w")
-    if w is None:
-        raise UsageError(f"--alexnet: {path} is not an .npz with conv1_w")
+    try:
+        w = read_arrays(path)["conv1_w"]
+    except (KeyError, UsageError) as error:
+        raise UsageError(f"--alexnet: {path} is not an .npz with conv1_w ({error})") from None
     if w.ndim != 4 or w.shape[1] != 3 or not min(w.shape):
         raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.shape}")
     return w.transpose(2, 3, 1, 0)

@@ -9,12 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+MODULE = "experiments.memory"
 STEPS = 3
 
 
 def peak_memory(side: str, model: str, batch: int) -> dict[str, float]:
     """MiB: "peak" of the whole process, "imported" before the network was made."""
-    line = [sys.executable, "-m", "experiments.memory", side, model, str(batch)]
+    line = [sys.executable, "-m", MODULE, side, model, str(batch)]
     return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -34,7 +35,7 @@ def _resident() -> float:
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(prog="python -m experiments.memory", description=__doc__)
+    p = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     p.add_argument("side", choices=("ours", "torch"))
     p.add_argument("model")
     p.add_argument("batch", type=int)

@@ -131,7 +131,7 @@ def read_result(folder: Path) -> dict[str, Any]:
     result = read_json(path)
     if not isinstance(result, dict):
         raise UsageError(f"{path} is damaged: no results in it; remove the folder")
-    for name in ("train_error", "seconds", *(("average", "vote") if "average" in result else ("test_error",))):
+    for name in ("train_error", *(("average", "vote") if "average" in result else ("test_error",)), "seconds"):
         if not is_number(result.get(name)):
             raise UsageError(f"{path} is damaged: {name} is {result.get(name)!r}; remove the folder")
     return result

@@ -127,6 +127,8 @@ def _function(name, host_function, cupy_function):
         if name == "take":
             kwargs["mode"] = "wrap"  # out of range, as in indexing
         result = host_function(*args, **kwargs)
+        if name == "count_nonzero":  # a plain int in NumPy 2.0
+            result = np.asarray(result)[()]
         if name in _RETURNS_BOOL:
             result = np.bool_(result)
         return to_device(result, seen, keep_order="order" in signature.parameters)
