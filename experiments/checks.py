@@ -9,6 +9,7 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+WIDEST = 16  # times the paper's numbers of filters
 Record = TypeVar("Record")
 LARGEST = 10**15  # of a count: NumPy's integers end at 9e18, and products of two have to fit
 

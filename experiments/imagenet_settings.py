@@ -15,7 +15,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from experiments.checks import check_numbers, restored
+from experiments.checks import WIDEST, check_numbers, restored
 from minicnn.data.colour import ALPHA
 from minicnn.models import allcnn_b
 from minicnn.models.allcnn import SMALLEST
@@ -60,6 +60,8 @@ class ImagenetSettings:
             not_negative=("colour", "seed"),
             prefix=prefix,
         )
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"{prefix}dropout must be in [0, 1), got {self.dropout}")
         if not SMALLEST <= self.crop <= self.side:

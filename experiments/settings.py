@@ -18,7 +18,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from experiments.checks import check_numbers, restored
+from experiments.checks import WIDEST, check_numbers, restored
 from minicnn.data.augment import Augmentation
 from minicnn.models import convpool, vgg
 from minicnn.nn import Sequential, init
@@ -61,6 +61,8 @@ class Settings:
             not_negative=("weight_decay", "shift", "seed"),
             prefix=prefix,
         )
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
         for name, known in (("dataset", DATASETS), ("model", MODELS), ("recipe", RECIPES)):
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose from {', '.join(known)}")

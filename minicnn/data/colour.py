@@ -81,6 +81,8 @@ class Colours:
                 raise ValueError(f"{name} are not those of three colours: {stored[name]!r}")
         if not (values["std"] > 0).all():
             raise ValueError(f"std must be positive, got {stored['std']!r}")
+        if not isinstance(stored["images"], int):
+            raise ValueError(f"images must be a number of them, got {stored['images']!r}")
         components = tuple(tuple(row) for row in values.pop("components").tolist())
         rest = {name: tuple(array.tolist()) for name, array in values.items()}
-        return Colours(images=int(stored["images"]), components=components, **rest)
+        return Colours(images=stored["images"], components=components, **rest)

@@ -191,7 +191,7 @@ def commands(place):
         "reconstruction": (reconstruction.main, [*runs, "--subset", "5", "--count", "1"], "found"),
         "regularisation": (regularisation.main, two, "found"),
         "illustration": (illustration.main, [], "found/picture.svg"),
-        "theory": (theory.main, ["--only", "lemma-2.2", "--figures"], "found"),
+        "theory": (theory.main, ["--only", "crelu-inverse", "--figures"], "found"),
         "imagenet": (imagenet.main, ["--data", str(place / "pictures"), *PHOTOS], "run"),
         "reproduce": (small, ["table1", "--device", "cpu"], "all"),
     }

@@ -45,7 +45,11 @@ COMMANDS = {
         shlex.split("--dataset textures --subset 32 --epochs 1 --scale 0.02 --device cpu"),
         ["--dry-run"],
     ],
-    "experiments.theory": [["--dry-run"], ["--only", "lemma-2.2"], ["--measure", "conv1", "--data", "empty-folder"]],
+    "experiments.theory": [
+        ["--dry-run"],
+        ["--only", "crelu-inverse"],
+        ["--measure", "conv1", "--data", "empty-folder"],
+    ],
     "experiments.pairing": [["--run", "run", "--draws", "1"], ["--weights", "weights.npz", "--draws", "1"]],
     "experiments.correlation": [["--run", "run"]],
     "experiments.invariance": [["--run", "run", "--subset", "10"], ["--run", "run", "--dry-run"]],
