@@ -186,7 +186,7 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
         settings = imagenet_from_json(config["settings"]) if photos else from_json(config["settings"])
         counted = ("train", *(() if photos else ("hold_out",)))
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
-        missing += [key for key in ("train_error", "test_error") if finished and not is_number(result.get(key))]
+        missing += ["test_error"] if finished and "test_error" not in result else []
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{folder} holds a run of another version: {_line(error)}") from None
     if missing:

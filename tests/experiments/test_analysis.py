@@ -339,7 +339,7 @@ def test_damaged_runs(copy):
 
 def test_a_result_without_errors(copy):
     (copy / "result.json").write_text("{}")
-    with pytest.raises(UsageError, match="of another version: no train_error, test_error"):
+    with pytest.raises(UsageError, match="is damaged: train_error is None"):
         regularisation.main(["--run", str(copy)])
     (copy / "result.json").write_text("{")
     with pytest.raises(UsageError, match="is damaged"):
