@@ -5,6 +5,7 @@ python -m exercises.worker TASK FILE SEED RESULT      writes {"verdict": ..., "m
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import importlib
 import importlib.util
@@ -15,6 +16,7 @@ from types import ModuleType
 
 import numpy as np
 
+from exercises.catalogue import TASKS
 from exercises.grading import AnswerError, own_lines
 
 MEMORY = 8 * 2**30  # bytes of address space: a mistake in a shape should not stop the machine
@@ -57,10 +59,17 @@ def limit_memory() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    task, path, seed, result = arguments
+    p = argparse.ArgumentParser(prog="python -m exercises.worker", description=__doc__)
+    p.add_argument("task", choices=TASKS)
+    p.add_argument("path", type=Path)
+    p.add_argument("seed", type=int)
+    p.add_argument("result", type=Path)
+    args = p.parse_args(arguments)
+    if args.seed < 0 or not args.path.is_file() or not args.result.parent.is_dir():
+        p.error("the seed must not be negative, the file and the folder of the result must be there")
     limit_memory()
-    verdict, message = judge(task, Path(path), int(seed))
-    Path(result).write_text(json.dumps({"verdict": verdict, "message": message}))
+    verdict, message = judge(args.task, args.path, args.seed)
+    args.result.write_text(json.dumps({"verdict": verdict, "message": message}))
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is damaged ({error}); remove the folder or choose another --out") from None
 
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from experiments import protocols
 from experiments.cifar import load_data
-from experiments.common import StopSignal, command, duration, get_device, run_main, table
+from experiments.common import StopSignal, UsageError, command, duration, get_device, run_main, table
 from experiments.pictures import draw_comparison, draw_predictions
 from experiments.run import Job, run
 from experiments.settings import Settings, settings
 from minicnn.data.dataset import DataError, Dataset
+from minicnn.training import Interrupted
 
 MODULE = "experiments.demo"
 NETWORKS = {"ReLU baseline": ("relu", "base"), "CReLU (half)": ("crelu", "half")}
@@ -40,6 +41,11 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
+    try:
+        for one in networks(args, args.dataset, 50_000).values():
+            one.check()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     device = get_device(args.device)
     print(
         f"Two networks, {args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images, {device}."
@@ -54,7 +60,11 @@ def main(arguments: list[str]) -> int:
             folder = args.out / one.name
             train = partial(run, data=data, device=device, resume=True, command=command(MODULE, arguments), stop=stop)
             job = Job(one, folder, protocols.indices(one, data))
-            results[label] = train(job) | {"folder": folder, "parameters": _count(one)}
+            try:
+                results[label] = train(job) | {"folder": folder, "parameters": _count(one)}
+            except Interrupted:
+                print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, arguments)}", file=sys.stderr)
+                return 130
     print(f"\n{comparison(results, data.name)}\n")
     draw_comparison(args.out / "curves.png", {label: r["folder"] for label, r in results.items()})
     best = min(results, key=lambda label: results[label]["test_error"])
@@ -65,26 +75,27 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def networks(args: argparse.Namespace, dataset: str, most: int) -> dict[str, Settings]:
+    """The settings of the two, on at most so many images."""
+    subset = min(args.subset, most)
+    return {
+        label: settings(dataset=dataset, act=act, width=width, scale=args.scale, subset=subset, epochs=args.epochs)
+        for label, (act, width) in NETWORKS.items()
+    }
+
+
 def get_data(args: argparse.Namespace) -> tuple[Dataset, dict[str, Settings]]:
     """CIFAR-10, or textures where it is not to be had; and the settings for it."""
-
-    def asked(dataset: str, most: int) -> dict[str, Settings]:
-        subset = min(args.subset, most)
-        return {
-            label: settings(dataset=dataset, act=act, width=width, scale=args.scale, subset=subset, epochs=args.epochs)
-            for label, (act, width) in NETWORKS.items()
-        }
-
-    wanted = asked(args.dataset, 50_000)
+    wanted = networks(args, args.dataset, 50_000)
     try:
         data = load_data(next(iter(wanted.values())), args.data)
     except DataError as error:
         print(f"CIFAR-10 is not to be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
         args.dataset = "textures"
-        wanted = asked("textures", 5_000)
+        wanted = networks(args, "textures", 5_000)
         data = load_data(next(iter(wanted.values())), None)
     if args.dataset == "textures":
-        wanted = asked("textures", len(data.train_labels))
+        wanted = networks(args, "textures", len(data.train_labels))
     return data, wanted
 
 

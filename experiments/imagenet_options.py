@@ -7,7 +7,7 @@ from pathlib import Path
 
 from experiments.common import UsageError
 from experiments.imagenet_settings import RECIPES, ImagenetSettings, imagenet_settings
-from minicnn.models.allcnn import SMALLEST, VARIANTS
+from minicnn.models.allcnn import VARIANTS
 
 
 def parser(module: str, description: str | None) -> argparse.ArgumentParser:
@@ -67,18 +67,10 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def checked_settings(args: argparse.Namespace) -> ImagenetSettings:
-    for name in ("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop"):
-        value = getattr(args, name)
-        if value is not None and not value > 0:
-            raise UsageError(f"--{name} must be positive, got {value}")
-    for name in ("colour", "seed"):
-        value = getattr(args, name)
-        if value is not None and not value >= 0:
-            raise UsageError(f"--{name} must not be negative, got {value}")
-    if args.dropout is not None and not 0 <= args.dropout < 1:
-        raise UsageError(f"--dropout must be in [0, 1), got {args.dropout}")
     names = "variant scale dropout logits_act subset bad_images side crop colour recipe epochs batch lr clip seed"
-    asked = imagenet_settings(**{name: getattr(args, name) for name in names.split()})
-    if not SMALLEST <= asked.crop <= asked.side:
-        raise UsageError(f"--crop must be from {SMALLEST} to --side, got {asked.crop} and {asked.side}")
+    try:
+        asked = imagenet_settings(**{name: getattr(args, name) for name in names.split()})
+        asked.check()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return asked

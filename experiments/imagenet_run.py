@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import read_json, write_csv, write_json
+from experiments.common import UsageError, read_json, write_csv, write_json
 from experiments.imagenet_settings import ImagenetSettings
 from experiments.progress import Progress
 from experiments.sessions import Bar, Session
@@ -105,7 +105,7 @@ class PhotoSession(Session):
         self.save_every, self.crops = save_every, crops
         self.bad = BadImages(settings.bad_images, cluster.on_root(lambda: _lines(folder / BAD)))
         train = chosen_pictures(settings, data.train)
-        self.colours = Colours.from_json(cluster.on_root(lambda: self._prepare(folder, train)))
+        self.colours = cluster.on_root(lambda: self._prepare(folder, train))
         batches = PhotoBatches(
             train,
             settings.batch,
@@ -123,7 +123,7 @@ class PhotoSession(Session):
         trainer = Trainer(model, optimiser, batches, device=device, seed=settings.seed, cluster=cluster)
         super().__init__(folder, trainer)
 
-    def _prepare(self, folder: Path, train: Pictures) -> dict[str, Any]:
+    def _prepare(self, folder: Path, train: Pictures) -> Colours:
         """Write the classes and the colours; give the latter."""
         classes = zip(self.data.classes, self.data.readable, strict=True)
         write_json(folder / "classes.json", [list(pair) for pair in classes])
@@ -131,7 +131,7 @@ class PhotoSession(Session):
         if not path.exists():
             with Progress(len(train), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
-        return read_json(path)
+        return read_colours(folder)
 
     def save(self) -> None:
         super().save()
@@ -209,5 +209,13 @@ class PhotoSession(Session):
         return result
 
 
+def read_colours(folder: Path) -> Colours:
+    """colours.json of a run."""
+    try:
+        return Colours.from_json(read_json(folder / "colours.json"))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{folder} has no usable colours.json ({error}); remove it to compute it again") from None
+
+
 def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
+    return path.read_text(errors="replace").splitlines() if path.exists() else []

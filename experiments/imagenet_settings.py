@@ -12,11 +12,13 @@ So Table 4 compares more than activations (E29): --recipe gives a network the ot
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from experiments.checks import WIDEST, check_numbers, restored
 from minicnn.data.colour import ALPHA
 from minicnn.models import allcnn_b
+from minicnn.models.allcnn import SMALLEST
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
 from minicnn.schedule import Piecewise, milestones
@@ -24,6 +26,7 @@ from reference import paper
 
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
 SIDE, CROP = 256, 224
+LARGEST = 8192  # side of a square: 200 MB a picture
 TRAIN_IMAGES, VALIDATION_IMAGES, CLASSES = 1_281_167, 50_000, 1000  # of ILSVRC 2012
 
 
@@ -48,6 +51,26 @@ class ImagenetSettings:
     colour: float
     bad_images: str
     seed: int
+
+    def check(self, prefix: str = "--") -> None:
+        """ValueError where no network can be made of these values, or nothing learns with them."""
+        check_numbers(
+            vars(self),
+            positive=("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes"),
+            not_negative=("colour", "seed"),
+            prefix=prefix,
+        )
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"{prefix}dropout must be in [0, 1), got {self.dropout}")
+        if not SMALLEST <= self.crop <= self.side:
+            raise ValueError(f"{prefix}crop must be from {SMALLEST} to {prefix}side, got {self.crop} and {self.side}")
+        if self.side > LARGEST:
+            raise ValueError(f"{prefix}side must be at most {LARGEST}, got {self.side}")
+        if self.recipe not in RECIPES:
+            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
+        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
 
     @property
     def dataset(self) -> str:
@@ -146,9 +169,8 @@ def imagenet_settings(**given: Any) -> ImagenetSettings:
     return ImagenetSettings(**defaults | values)
 
 
-def from_json(stored: dict[str, Any]) -> ImagenetSettings:
-    """The settings that `as_json` wrote."""
-    known = {field.name for field in fields(ImagenetSettings)}
-    if set(stored) != known:
-        raise ValueError(f"the stored settings are of another version: {sorted(set(stored) ^ known)} differ")
-    return ImagenetSettings(**stored)
+def from_json(stored: Any) -> ImagenetSettings:
+    """The settings that `as_json` wrote; ValueError where they are not."""
+    made = restored(ImagenetSettings, stored)
+    made.check(prefix="")
+    return made

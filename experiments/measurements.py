@@ -13,11 +13,11 @@ from math import sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from experiments.common import UsageError
+from experiments.weights import read_arrays
 from minicnn.ops.activation import crelu
 from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
@@ -205,9 +205,8 @@ def measure(
 def read_alexnet(path: Path) -> np.ndarray:
     """conv1_w of an .npz, (F, C, kh, kw) -> (kh, kw, C, F)."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            w = file["conv1_w"]
-    except (ValueError, KeyError, IndexError, TypeError, BadZipFile) as error:
+        w = read_arrays(path)["conv1_w"]
+    except (KeyError, UsageError) as error:
         raise UsageError(f"--alexnet: {path} is not an .npz with conv1_w ({error})") from None
     if w.ndim != 4 or w.shape[1] != 3 or not min(w.shape):
         raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.shape}")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+MODULE = "experiments.memory"
 STEPS = 3
 
 
 def peak_memory(side: str, model: str, batch: int) -> dict[str, float]:
     """MiB: "peak" of the whole process, "imported" before the network was made."""
-    line = [sys.executable, "-m", "experiments.memory", side, model, str(batch)]
+    line = [sys.executable, "-m", MODULE, side, model, str(batch)]
     return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -33,14 +35,20 @@ def _resident() -> float:
 
 
 def main(arguments: list[str]) -> int:
-    side, model, batch = arguments
-    if side == "torch":
+    p = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    p.add_argument("side", choices=("ours", "torch"))
+    p.add_argument("model")
+    p.add_argument("batch", type=int)
+    args = p.parse_args(arguments)
+    if args.side == "torch":
         import torch  # noqa: F401
-    from experiments.contenders import ModelCase
+    from experiments.contenders import MODELS, ModelCase
 
+    if args.model not in MODELS or args.batch < 1:
+        p.error(f"the model is one of {', '.join(MODELS)}, and the batch at least 1")
     imported = _resident()
-    case: Any = ModelCase(model, int(batch), training=True)
-    call = case.ours() if side == "ours" else case.torch(compiled=False, channels_last=False)
+    case: Any = ModelCase(args.model, args.batch, training=True)
+    call = case.ours() if args.side == "ours" else case.torch(compiled=False, channels_last=False)
     for _ in range(STEPS):
         call()
     print(json.dumps({"peak": _resident(), "imported": imported}))

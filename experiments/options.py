@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
+from experiments.checks import check_numbers
 from experiments.common import UsageError
 from experiments.settings import DATASETS, MODELS, RECIPES, Settings, settings
 from minicnn.models.convpool import WIDTHS
@@ -148,14 +148,6 @@ def checked_settings(args: argparse.Namespace) -> Settings:
         "logits_act",
         "bn_before_act",
     )
-    for name in ("scale", "epochs", "batch", "lr", "clip", "subset"):
-        value = getattr(args, name)
-        if value is not None and not value > 0:
-            raise UsageError(f"--{name} must be positive, got {value}")
-    for name in ("weight_decay", "shift", "seed", "hold_out"):
-        value = getattr(args, name)
-        if value is not None and not value >= 0:
-            raise UsageError(f"--{name.replace('_', '-')} must not be negative, got {value}")
     if args.at is not None and args.model != "vgg":
         raise UsageError("--at chooses layers of vgg; convpool has its activation everywhere")
     if args.dropout is not None and (args.model == "vgg" or not all(0 <= rate < 1 for rate in args.dropout)):
@@ -163,8 +155,9 @@ def checked_settings(args: argparse.Namespace) -> Settings:
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
         raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
     try:
+        check_numbers(vars(args), not_negative=("hold_out",))
         made = settings(**{name: getattr(args, name) for name in names})
-        replace(made, scale=0.01).build_model()  # small, only to see that it can be built
+        made.check()
     except ValueError as error:
         raise UsageError(str(error)) from None
     return made

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minicnn.checkpoint import atomic_write
 from minicnn.data.dataset import Dataset
 
 
@@ -20,6 +21,11 @@ def new_figure(path: Path, width: float, height: float) -> Any:
         print(f"no {path.name}: matplotlib is not installed (pip install 'minicnn[figures]')", file=sys.stderr)
         return None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: Path, *, dpi: int) -> None:
+    """Whole or not at all, as every file."""
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=dpi))
 
 
 def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any], *, title: str) -> None:
@@ -36,7 +42,7 @@ def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any
         axes.axhline(test, color="black", ls="--", lw=1, label=f"test, after epoch {result['epoch']}: {test:.3g}")
         _finish(axes, name, epochs[-1])
     figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def draw_comparison(path: Path, runs: dict[str, Path]) -> None:
@@ -56,7 +62,7 @@ def draw_comparison(path: Path, runs: dict[str, Path]) -> None:
             axes.plot(epochs, values, "o-", ms=3, color=f"C{i}", label=f"{label}: training")
             axes.plot(epochs[-1], test, "*", ms=11, color=f"C{i}", label=f"{label}: test {test:.3g}")
         _finish(axes, name, epochs[-1])
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def _finish(axes: Any, name: str, epochs: int) -> None:
@@ -83,7 +89,7 @@ def draw_predictions(path: Path, data: Dataset, p: np.ndarray, *, title: str, co
             color="black" if guess == truth else "firebrick",
         )
     figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def draw_samples(path: Path, data: Dataset, *, rows: int = 6) -> None:
@@ -98,4 +104,4 @@ def draw_samples(path: Path, data: Dataset, *, rows: int = 6) -> None:
             grid[row, c].imshow(data.train_images[i])
             grid[row, c].set_axis_off()
         grid[0, c].set_title(data.classes[c].replace(" ", "\n"), fontsize=8)
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, dpi=100)

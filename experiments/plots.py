@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.pictures import new_figure
+from experiments.pictures import new_figure, save_figure
 
 OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
 
@@ -40,7 +40,7 @@ def draw_pairing_histograms(
     figure.supxlabel("cosine mu of a filter with its pairing filter (-1: an exact negative)", fontsize=9)
     figure.supylabel("share of filters", fontsize=9)
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, dpi=100)
 
 
 def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, title: str) -> None:
@@ -69,7 +69,7 @@ def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, titl
         axes.title.set_fontsize(9)
         axes.legend(fontsize=7, ncols=3, loc="lower center")
     figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, dpi=100)
 
 
 def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], layers: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float
         axes.legend(fontsize=7, loc="lower left")
     plots[0].set_ylim(0, 1.05 * plots[0].get_ylim()[1])
     plots[0].set_ylabel("invariance score L / G (100: never changes)")
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, dpi=100)
 
 
 def draw_gaps(path: Path, rows: Sequence[tuple[str, float, float]], *, title: str) -> None:
@@ -112,4 +112,4 @@ def draw_gaps(path: Path, rows: Sequence[tuple[str, float, float]], *, title: st
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     axes.grid(alpha=0.3, axis="x")
     figure.legend(fontsize=8, loc="outside upper right", ncols=2)
-    figure.savefig(path, dpi=100)
+    save_figure(figure, path, dpi=100)

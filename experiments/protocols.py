@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import UsageError, read_json, write_json
+from experiments.common import UsageError, write_json
 from experiments.run import Job
+from experiments.sessions import read_result
 from experiments.settings import Settings
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
@@ -92,8 +93,8 @@ def collect_folds(folder: Path, data: Dataset, count: int) -> dict[str, Any] | N
     folders = [folder / f"fold{i}" for i in range(1, count + 1)]
     if not all((f / "result.json").exists() for f in folders):
         return None
-    results = [read_json(f / "result.json") for f in folders]
-    vote = np.mean([np.load(f / "test_probabilities.npy") for f in folders], axis=0)
+    results = [read_result(f) for f in folders]
+    vote = np.mean([_probabilities(f, len(data.test_labels)) for f in folders], axis=0)
     errors = np.array([r["test_error"] for r in results])
     result = {
         "protocol": "folds",
@@ -106,6 +107,19 @@ def collect_folds(folder: Path, data: Dataset, count: int) -> dict[str, Any] | N
     }
     write_json(folder / "result.json", result)
     return result
+
+
+def _probabilities(folder: Path, images: int) -> np.ndarray:
+    """The softmax outputs (images, classes) that a finished training left."""
+    path = folder / "test_probabilities.npy"
+    try:
+        found = np.load(path, allow_pickle=False)
+        fits = found.ndim == 2 and len(found) == images and bool(np.isfinite(found).all())
+    except Exception:  # damaged headers make NumPy raise almost anything
+        fits = False
+    if not fits:
+        raise UsageError(f"{path} is missing or damaged; remove {folder} and train it again")
+    return found
 
 
 def missing_folds(folder: Path, count: int) -> list[int]:

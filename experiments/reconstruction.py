@@ -35,6 +35,7 @@ from minicnn.analysis.inversion import METHODS, Step, crelu_steps, pooling_ratio
 from minicnn.backend import Device, to_host
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
+from minicnn.data.decode import read_whole
 from minicnn.random import Stream
 from minicnn.theory.rademacher import MonteCarlo
 from minicnn.theory.reconstruction import psnr, ratio
@@ -101,19 +102,13 @@ def own_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.nd
     if not args.image:
         chosen = sample(min(args.count, len(data.test_images)), len(data.test_images), seed=0)
         return [(f"test image {i}", data.test_images[i]) for i in chosen]
-    from PIL import Image
-
     found = []
     for path in args.image:
-        try:
-            with Image.open(path) as picture:
-                rgb = picture.convert("RGB")
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read as a picture: {error}") from None
-        rgb.thumbnail((args.size, args.size))
-        if min(rgb.size) < 8:
-            raise UsageError(f"{path} is too small: {rgb.size[0]}x{rgb.size[1]} pixels")
-        found.append((path.name, np.asarray(rgb)))
+        image = read_whole(path, args.size)
+        height, width, _ = image.shape
+        if min(height, width) < 8:
+            raise UsageError(f"{path} is too small: {width}x{height} pixels")
+        found.append((path.name, image))
     return found
 
 

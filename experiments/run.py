@@ -20,7 +20,7 @@ from experiments.pictures import draw_curves
 from experiments.sessions import Bar, Session, fingerprint, run_in
 from experiments.settings import Settings
 from minicnn.backend import Device
-from minicnn.checkpoint import load_newest, save
+from minicnn.checkpoint import atomic_write, load_newest, save
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
@@ -163,6 +163,6 @@ class ArraySession(Session):
 
     def _write(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         folder = self.job.folder
-        np.save(folder / "test_probabilities.npy", probabilities)
+        atomic_write(folder / "test_probabilities.npy", lambda file: np.save(file, probabilities))
         draw_curves(folder / "curves.png", self.history, result, title=self.job.settings.name)
         write_json(folder / "result.json", result)

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from experiments import protocols
+from experiments.checks import is_number
 from experiments.common import UsageError, read_json
+from experiments.imagenet_run import read_colours
 from experiments.imagenet_settings import ImagenetSettings
 from experiments.imagenet_settings import from_json as imagenet_from_json
-from experiments.sessions import fingerprint
+from experiments.sessions import fingerprint, read_result
 from experiments.settings import Settings, from_json
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
@@ -29,6 +31,7 @@ from minicnn.nn import Sequential
 from minicnn.random import Stream
 
 EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
+NONE = {"count": 0}  # no images
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Run:
 
     @property
     def _checkpoint(self) -> Path:
-        best = self.config.get("hold_out", {"count": 0})["count"] > 0
+        best = self.config.get("hold_out", NONE)["count"] > 0
         return self.folder / ("best.npz" if best else "checkpoint.npz")
 
     @property
@@ -127,15 +130,15 @@ class PhotoRun(Run):
 
     @property
     def colours(self) -> Colours:
-        try:
-            return Colours.from_json(read_json(self.folder / "colours.json"))
-        except (OSError, KeyError, TypeError) as error:
-            raise UsageError(f"{self.folder} has no usable colours.json ({error})") from None
+        return read_colours(self.folder)
 
     @property
     def classes(self) -> list[tuple[str, str]]:
         """(name of the folder, the same in words) by label."""
-        return [(name, words) for name, words in read_json(self.folder / "classes.json")]
+        try:
+            return [(str(name), str(words)) for name, words in read_json(self.folder / "classes.json")]
+        except (OSError, TypeError, ValueError) as error:
+            raise UsageError(f"{self.folder} has no usable classes.json ({_line(error)})") from None
 
 
 def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -177,12 +180,13 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
     config = read_json(folder / "config.json")
     if finished and not (folder / "result.json").exists():
         raise UsageError(f"{folder} is not finished: run its command with --resume first")
-    result = read_json(folder / "result.json") if (folder / "result.json").exists() else {}
+    result = read_result(folder) if (folder / "result.json").exists() else {}
     try:
         photos = config.get("experiment") == "imagenet"
         settings = imagenet_from_json(config["settings"]) if photos else from_json(config["settings"])
-        missing = [key for key in ("train", *(() if photos else ("hold_out",))) if key not in config]
-        missing += [key for key in ("train_error", "test_error") if finished and key not in result]
+        counted = ("train", *(() if photos else ("hold_out",)))
+        missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
+        missing += ["test_error"] if finished and "test_error" not in result else []
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{folder} holds a run of another version: {_line(error)}") from None
     if missing:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -19,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from experiments.checks import is_number
 from experiments.common import UsageError, duration, environment, locked, read_json, write_json
 from minicnn.backend import Device
-from minicnn.checkpoint import load_newest, previous, save
+from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
+from minicnn.data.files import sweep
 from minicnn.training import Interrupted, Trainer, TrainingError
 
 
@@ -44,8 +47,13 @@ class Session:
 
     def resume(self) -> None:
         arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "checkpoint.npz"))
-        self.trainer.restore(arrays, metadata)
-        self.history, self.seconds = metadata["history"], metadata["seconds"]
+        try:
+            self.trainer.restore(arrays, metadata)
+            self.history, self.seconds = list(metadata["history"]), float(metadata["seconds"])
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
+            ) from None
         print(
             f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
         )
@@ -92,9 +100,10 @@ def run_in(
             """The result, if there is one, and whether there is a state to go on from."""
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder))
+            sweep(folder, age=-math.inf)  # nobody else is writing here
             _claim(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
-            result, state = folder / "result.json", folder / "checkpoint.npz"
-            return read_json(result) if result.exists() else None, state.exists() or previous(state).exists()
+            finished, state = (folder / "result.json").exists(), folder / "checkpoint.npz"
+            return read_result(folder) if finished else None, state.exists() or previous(state).exists()
 
         result, begun = cluster.on_root(claim)
         if result is not None:
@@ -117,10 +126,12 @@ def _claim(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, An
         write_json(path, {**ours, "environment": where, "command": command})
         return
     stored = read_json(path)
+    if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
+        raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
     different = [
-        f"{name}: {stored.get('settings', {}).get(name)} there, {value} here"
+        f"{name}: {stored['settings'].get(name)} there, {value} here"
         for name, value in ours["settings"].items()
-        if stored.get("settings", {}).get(name) != value
+        if stored["settings"].get(name) != value
     ]
     different += [
         f"{n}: {stored.get(n)} there, {ours[n]} here" for n in ours if n != "settings" and stored.get(n) != ours[n]
@@ -147,6 +158,18 @@ def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None
             f"the weights of rank {different[0]} are not those of rank 0 any more.  All ranks need the same kind of "
             "processor or GPU and the same versions of Python's packages; the last checkpoint is good"
         )
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """result.json of a finished training; its numbers go into tables, so what is none there is damage."""
+    path = folder / "result.json"
+    result = read_json(path)
+    if not isinstance(result, dict):
+        raise UsageError(f"{path} is damaged: no results in it; remove the folder")
+    for name in ("train_error", *(("average", "vote") if "average" in result else ("test_error",)), "seconds"):
+        if not is_number(result.get(name)):
+            raise UsageError(f"{path} is damaged: {name} is {result.get(name)!r}; remove the folder")
+    return result
 
 
 class Bar:

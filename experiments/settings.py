@@ -15,9 +15,10 @@ short   for CPUs: ten epochs of one cycle.  Tuned on the ReLU baseline alone, on
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from experiments.checks import WIDEST, check_numbers, restored
 from minicnn.data.augment import Augmentation
 from minicnn.models import convpool, vgg
 from minicnn.nn import Sequential, init
@@ -51,6 +52,21 @@ class Settings:
     flip: bool
     shift: int
     seed: int
+
+    def check(self, prefix: str = "--") -> None:
+        """ValueError where no network can be made of these values, or nothing learns with them."""
+        check_numbers(
+            vars(self),
+            positive=("scale", "epochs", "batch", "lr", "clip", "subset"),
+            not_negative=("weight_decay", "shift", "seed"),
+            prefix=prefix,
+        )
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
+        for name, known in (("dataset", DATASETS), ("model", MODELS), ("recipe", RECIPES)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose from {', '.join(known)}")
+        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
 
     @property
     def classes(self) -> int:
@@ -199,10 +215,8 @@ def settings(**given: Any) -> Settings:
     return Settings(**values)
 
 
-def from_json(stored: dict[str, Any]) -> Settings:
-    """The settings that `as_json` wrote."""
-    known = {field.name for field in fields(Settings)}
-    if set(stored) != known:
-        raise ValueError(f"the stored settings are of another version: {sorted(set(stored) ^ known)} differ")
-    values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in stored.items()}
-    return Settings(**values)
+def from_json(stored: Any) -> Settings:
+    """The settings that `as_json` wrote; ValueError where they are not."""
+    made = restored(Settings, stored)
+    made.check(prefix="")
+    return made

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicnn.analysis.pairing import Pairing
+from minicnn.checkpoint import atomic_write
 
 FONT, TITLE_FONT, GAP = 13, 15, 8
 
@@ -48,7 +49,7 @@ def draw_sheet(
                 large: Any = Image.fromarray(picture).resize((single, height), Image.Resampling.NEAREST)
                 sheet.paste(large, (x + i * (single + 2), y))
             pen.text((x, y + height + 2), cell.caption, "black", font)
-    sheet.save(path, optimize=True)
+    atomic_write(path, lambda file: sheet.save(file, format="png", optimize=True))
 
 
 def _texts(rows: Sequence[Sequence[Cell]], heads: Sequence[str]) -> list[str]:

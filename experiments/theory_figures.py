@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.pictures import new_figure
+from experiments.pictures import new_figure, save_figure
 from experiments.statements.base import SLACK
 from experiments.statements.cases import complexities, random_cases, response_cases
 from minicnn.random import Stream
@@ -50,7 +50,7 @@ def draw_pooling(path: Path, seed: int) -> None:
         axes.title.set_fontsize(10)
         axes.grid(alpha=0.3)
     figure.suptitle(f"Reconstruction after max pooling: {len(cases)} random cases, none above its bound", fontsize=11)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def draw_subspaces(path: Path, seed: int) -> None:
@@ -81,7 +81,7 @@ def draw_subspaces(path: Path, seed: int) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.suptitle("How much of a vector a random subspace holds (Theorem S3.1)", fontsize=11)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def draw_rademacher(path: Path, seed: int) -> None:
@@ -112,7 +112,7 @@ def draw_rademacher(path: Path, seed: int) -> None:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8, loc="upper left" if axes is left else "upper right")
     figure.suptitle(f"Theorem 4.1 over {len(plain)} random classes of functions", fontsize=11)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)
 
 
 def draw_error_curves(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
@@ -129,4 +129,4 @@ def draw_error_curves(path: Path, curves: Mapping[str, Mapping[str, Sequence[flo
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.suptitle("A picture from its CReLU features: least squares over all windows", fontsize=10)
-    figure.savefig(path, dpi=150)
+    save_figure(figure, path, dpi=150)

@@ -67,7 +67,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        found = {name: file[name] for name in file.files}
+    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}  # or bytes, if it is none
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:

@@ -127,7 +127,7 @@ def gpu_problem(index: int = 0) -> str | None:
     """
     try:
         import cupy
-    except ImportError as error:
+    except Exception as error:  # ImportError, mostly; CuPy also makes a folder in the home, which may be read-only
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             return "CuPy is not installed. Install it with: pip install 'minicnn[gpu]' (CUDA 12) or 'minicnn[gpu13]'."
         return f"CuPy is installed but does not import ({_first_line(error)}). Re-install it: pip install minicnn[gpu]"

@@ -11,6 +11,7 @@ it as "<name>.previous.npz".  Nothing is ever unpickled.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 METADATA, CHECKSUM = "__metadata__", "__sha256__"
+MOST = 200  # characters of another program's error, which may hold what a damaged file did
 TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files begin
 
 
@@ -68,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except Exception as error:  # a damaged zip file can make NumPy raise almost anything
-        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}")) from error
+        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST])) from error
     if not intact:
         raise CheckpointError(_damaged(path, "its checksum is wrong"))
     return content, metadata
@@ -95,6 +97,14 @@ def atomic_write(
 ) -> None:
     """Call write(file) on a temporary file, flush it to the disk, and only then give it its name."""
     path = Path(path)
+    try:
+        _write_and_rename(path, write, keep_previous)
+    except OSError as error:  # which may name the temporary file, or none
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
+    _flush_folder(path.parent)
+
+
+def _write_and_rename(path: Path, write: Callable[[BinaryIO], object], keep_previous: bool) -> None:
     handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -109,7 +119,6 @@ def atomic_write(
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _flush_folder(path.parent)
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
@@ -122,7 +131,7 @@ def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def _keep(path: Path) -> None:
     """Make `path` the previous one, by a second name for the same file: at no moment is there none."""
-    link = path.with_name(f".{path.name}.{os.getpid()}.link")
+    link = path.with_name(f"{TEMPORARY}{path.name}-{os.getpid()}-link")
     try:
         os.link(path, link)
         os.replace(link, previous(path))

@@ -145,7 +145,7 @@ class Trainer:
     def restore(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
         self.model.load_state_dict(_below("model/", arrays))
         self.optimiser.load_state_dict(_below("optimiser/", arrays))
-        self.epoch, self.step, self.totals = metadata["epoch"], metadata["step"], Totals(**metadata["totals"])
+        self.epoch, self.step, self.totals = int(metadata["epoch"]), int(metadata["step"]), Totals(**metadata["totals"])
 
 
 def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -84,6 +84,13 @@ def test_cupy_missing(monkeypatch):
         minicnn.device("gpu")
 
 
+def test_a_home_in_which_cupy_cannot_write(monkeypatch):
+    refuse_import(monkeypatch, PermissionError(13, "Permission denied", "/home/ada/.cupy"))
+    assert minicnn.device("auto") is CPU
+    with pytest.raises(DeviceError, match=r"does not import \(.*Permission denied: '/home/ada/.cupy'\)"):
+        minicnn.device("gpu")
+
+
 def test_cupy_broken(monkeypatch):
     refuse_import(monkeypatch, ImportError("libsomething.so not found\nmore"))
     with pytest.raises(DeviceError, match=r"does not import \(libsomething.so not found\)"):

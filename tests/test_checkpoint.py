@@ -159,3 +159,22 @@ def test_killed_while_writing_there_is_always_a_whole_file(tmp_path):
         arrays, metadata = load_newest(path)
         assert metadata["i"] >= done
         assert (arrays["x"] == metadata["i"]).all()
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    """Not the temporary one, and a name even where the system gives none."""
+
+    def full(file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def half(file):
+        raise OSError("16 requested and 0 written")  # as NumPy says it
+
+    for write, message in ((full, "No space left on device"), (half, "16 requested and 0 written")):
+        with pytest.raises(OSError, match=message) as caught:
+            checkpoint.atomic_write(tmp_path / "x.npy", write)
+        assert caught.value.filename == str(tmp_path / "x.npy")
+    with pytest.raises(FileNotFoundError) as caught:
+        checkpoint.atomic_write(tmp_path / "nowhere" / "x.npy", half)
+    assert caught.value.filename == str(tmp_path / "nowhere" / "x.npy")
+    assert not list(tmp_path.iterdir())

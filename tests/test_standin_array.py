@@ -416,7 +416,8 @@ def test_compiled_signatures_are_read_from_the_docstring():
     names = list(cupy_signature(cupy.ndarray.sum).parameters)
     assert names == ["self", "axis", "dtype", "out", "keepdims"]
     shape = cupy_signature(cupy.ndarray.reshape).parameters
-    assert [p.kind.name for p in shape.values()][1:] == ["VAR_POSITIONAL", "KEYWORD_ONLY", "KEYWORD_ONLY"]
+    first, *others = [p.kind.name for p in shape.values()][1:]
+    assert (first, set(others)) == ("VAR_POSITIONAL", {"KEYWORD_ONLY"})  # CuPy 14.0 has one of these, 14.2 two
     assert list(cupy_signature(cupy.ndarray.sort).parameters) == ["self", "axis", "kind"]  # without C types
 
 

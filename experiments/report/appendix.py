@@ -70,9 +70,10 @@ def _line(group: Group) -> Line | None:
     for run in group.runs.values():
         for row in read_rows(run.folder / "metrics.csv"):
             try:
-                by_epoch.setdefault(int(row["epoch"]), []).append(float(row["train_error"]))
+                epoch, error = int(row["epoch"]), float(row["train_error"])
             except (KeyError, ValueError):
                 continue
+            by_epoch.setdefault(epoch, []).append(error)
     test = group.interval("test_error")
     if not by_epoch or test is None:
         return None

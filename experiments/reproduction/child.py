@@ -7,13 +7,18 @@ the folder locked.  What was saved after the last epoch is there.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
+from importlib.util import find_spec
 
 
-def main(module: str, arguments: list[str]) -> None:
+def main(arguments: list[str]) -> None:
+    if not arguments or not re.fullmatch(r"experiments(\.[a-z0-9_]+)+", arguments[0]) or not find_spec(arguments[0]):
+        sys.exit("error: which module?  python -m experiments.reproduction.child experiments.cifar --dry-run")
+    module = arguments[0]
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    sys.argv = [module, *arguments]
+    sys.argv = arguments
     try:
         import importlib  # here, since most of the time before the training goes into importing
 
@@ -34,4 +39,4 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1:])

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import argparse
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from experiments.common import UsageError, run_main
+from minicnn.checkpoint import atomic_write
 from minicnn.data.textures import textures
 
 MODULE = "experiments.reproduction.photos"
+MOST = 100_000
 SIZES = (48, 96)  # of sides, in pixels: from, to
 
 
@@ -30,6 +33,8 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if args.out.exists():
         raise UsageError(f"{args.out} is there already; remove it, or choose another --out")
+    if min(args.train, args.validation) < 1 or max(args.train, args.validation) > MOST:
+        raise UsageError(f"--train and --validation must be in 1 .. {MOST}, got {args.train} and {args.validation}")
     write_pictures(args.out, args.train, args.validation)
     print(f"{args.train} training and {args.validation} validation pictures in {args.out}")
     return 0
@@ -49,7 +54,7 @@ def write_pictures(folder: Path, train: int, validation: int) -> None:
             place.mkdir(parents=True, exist_ok=True)
             width, height = (int(side) for side in rng.integers(*SIZES, 2))
             large = Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC)
-            large.save(place / f"{i:05d}.JPEG", quality=90)
+            atomic_write(place / f"{i:05d}.JPEG", partial(large.save, format="JPEG", quality=90))
     unfinished.rename(folder)
 
 

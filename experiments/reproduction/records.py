@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -23,6 +22,7 @@ from experiments.cifar import load_data
 from experiments.common import UsageError, read_json
 from experiments.reproduction.steps import RUNS, STAMP, Step, Training
 from experiments.runs import Run, open_run
+from experiments.sessions import read_result
 from experiments.settings import Settings, settings
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
@@ -80,21 +80,7 @@ def read_record(training: Training, folder: Path) -> Record | None:
                 raise UsageError(f"{place} holds a run of other settings; remove it, or choose another --out")
     if not all((place / "result.json").exists() for place in (folder, *folders)):
         return None
-    parts, result = tuple(open_run(place) for place in folders), read_json(folder / "result.json")
-    for where, values in ((folder, result), *((run.folder, run.result) for run in parts)):
-        _check_numbers(where, values)
-    return Record(training, folder, parts, result)
-
-
-def _check_numbers(folder: Path, result: Any) -> None:
-    """A record goes into tables: what is not a number there is damage."""
-    names = ("train_error", "test_error", "average", "vote", "seconds")
-    for name in names if isinstance(result, dict) else ():
-        value = result.get(name, 0.0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise UsageError(f"{folder / 'result.json'} is damaged: {name} is {value!r}; remove the folder")
-    if not isinstance(result, dict) or "train_error" not in result:
-        raise UsageError(f"{folder / 'result.json'} is damaged: no train_error; remove the folder")
+    return Record(training, folder, tuple(open_run(place) for place in folders), read_result(folder))
 
 
 class Records:
@@ -162,7 +148,7 @@ def epochs_done(folder: Path) -> int:
     """How far an unfinished training is, all its networks together."""
     rows = 0
     for path in folder.rglob("metrics.csv"):
-        rows += max(0, len(path.read_text().splitlines()) - 1)
+        rows += max(0, len(path.read_text(errors="replace").splitlines()) - 1)
     return rows
 
 

@@ -73,7 +73,16 @@ class Colours:
         return asdict(self)
 
     @staticmethod
-    def from_json(stored: dict[str, Any]) -> Colours:
-        components = tuple(tuple(row) for row in stored["components"])
-        rest = {name: tuple(stored[name]) for name in ("mean", "std", "eigenvalues")}
+    def from_json(stored: Any) -> Colours:
+        """What `as_json` wrote; ValueError, KeyError or TypeError where it is not that."""
+        values = {name: np.array(stored[name], np.float64) for name in ("mean", "std", "eigenvalues", "components")}
+        for name, array in values.items():
+            if array.shape != ((3, 3) if name == "components" else (3,)) or not np.isfinite(array).all():
+                raise ValueError(f"{name} are not those of three colours: {stored[name]!r}")
+        if not (values["std"] > 0).all():
+            raise ValueError(f"std must be positive, got {stored['std']!r}")
+        if not isinstance(stored["images"], int):
+            raise ValueError(f"images must be a number of them, got {stored['images']!r}")
+        components = tuple(tuple(row) for row in values.pop("components").tolist())
+        rest = {name: tuple(array.tolist()) for name, array in values.items()}
         return Colours(images=stored["images"], components=components, **rest)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,20 +47,11 @@ class View(NamedTuple):
 
 def decode(view: View, side: int, *, upright: bool = False) -> np.ndarray:
     """(crop, crop, 3) uint8.  ImageError for everything that can be wrong with a file."""
-    from PIL import Image
-
-    try:
-        with Image.open(view.path, formats=FORMATS) as picture:
-            if math.prod(picture.size) > MAX_PIXELS:
-                raise ImageError(view.path, f"{picture.size[0]}x{picture.size[1]} pixels are too many to decode safely")
-            width, height = picture.size
-            enough = side / min(width, height)
-            picture.draft(None, (math.ceil(enough * width), math.ceil(enough * height)))
-            return _part(_rgb(picture, upright), view, side)
-    except ImageError:
-        raise
-    except Exception as error:  # damaged files make Pillow raise almost anything
-        raise ImageError(view.path, _reason(view.path, error)) from error
+    with _opened(view.path) as picture:
+        width, height = picture.size
+        enough = side / min(width, height)
+        picture.draft(None, (math.ceil(enough * width), math.ceil(enough * height)))
+        return _part(_rgb(picture, upright), view, side)
 
 
 def read_square(path: str | Path, side: int) -> np.ndarray:
@@ -66,6 +59,31 @@ def read_square(path: str | Path, side: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return decode(View(str(path), side), side, upright=True)
+
+
+def read_whole(path: str | Path, longest: int) -> np.ndarray:
+    """All of a user's photograph, upright, its longer side at most `longest` pixels: (H, W, 3) uint8."""
+    with warnings.catch_warnings(), _opened(str(path)) as picture:
+        warnings.simplefilter("ignore")
+        rgb = _rgb(picture, upright=True)
+        rgb.thumbnail((longest, longest))
+        return np.asarray(rgb)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """The file as a picture of Pillow's; whatever goes wrong with it becomes an ImageError."""
+    from PIL import Image
+
+    try:
+        with Image.open(path, formats=FORMATS) as picture:
+            if math.prod(picture.size) > MAX_PIXELS:
+                raise ImageError(path, f"{picture.size[0]}x{picture.size[1]} pixels are too many to decode safely")
+            yield picture
+    except ImageError:
+        raise
+    except Exception as error:  # damaged files make Pillow raise almost anything
+        raise ImageError(path, _reason(path, error)) from error
 
 
 def _rgb(picture: Any, upright: bool) -> Any:

@@ -171,9 +171,9 @@ def storing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def sweep(folder: Path) -> None:
-    """Removes what processes that were killed have left behind."""
+def sweep(folder: Path, age: float = STALE) -> None:
+    """Removes what processes that were killed more than `age` seconds ago have left behind."""
     for path in folder.glob(f"{TEMPORARY}*"):
         with contextlib.suppress(OSError):  # swept by another process, or not ours to remove
-            if time.time() - path.stat().st_mtime > STALE:
+            if time.time() - path.stat().st_mtime > age:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

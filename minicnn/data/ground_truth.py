@@ -13,6 +13,7 @@ Names of classes: synset_words.txt, LOC_synset_mapping.txt, words.txt ("n0144076
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,17 +45,17 @@ def labels_of_flat(
     if all(len(line) == 1 for line in lines):
         if len(lines) != len(names):
             raise DataError(f"{printable(path)} has {len(lines)} labels for {len(names)} files in {printable(folder)}")
-        wnids = {int(row[0]): str(row[1]) for row in _synsets(root, path)}
-        found = {name: wnids.get(int(line[0]), line[0]) for name, line in zip(names, lines, strict=True)}
+        wnids = {str(int(row[0])): str(row[1]) for row in _synsets(root, path)}
+        found = {name: wnids.get(line[0], line[0]) for name, line in zip(names, lines, strict=True)}
     else:
-        found = {_stem(line[0]): line[1] for line in lines}
+        found = {_stem(line[0]): line[1] for line in lines if len(line) > 1}
         found = {name: found[_stem(name)] for name in names if _stem(name) in found}
     if missing := [name for name in names if name not in found]:
         raise DataError(f"{printable(path)} has no label for {len(missing)} files, {printable(missing[0])} the first")
     labels = np.empty(len(names), np.int64)
     for i, name in enumerate(names):
         label = number.get(found[name])
-        if label is None and found[name].isdigit() and int(found[name]) < len(classes):
+        if label is None and re.fullmatch("[0-9]{1,9}", found[name]) and int(found[name]) < len(classes):
             label = int(found[name])
         if label is None:
             raise DataError(f"{printable(path)}: {found[name]!r}, of {printable(name)}, is no class of train")

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from minicnn.data import decode as module
-from minicnn.data.decode import ImageError, View, decode, read_square
+from minicnn.data.decode import ImageError, View, decode, read_square, read_whole
 from tests.data.photos import photo, write_bad_files, write_odd_files
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Pillow's, which the worker processes ignore too
@@ -84,3 +84,15 @@ def test_own_photographs_are_turned_upright(tmp_path):
     Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
     np.testing.assert_array_equal(read_square(tmp_path / "x.png", 40), np.rot90(pixels, -1))
     np.testing.assert_array_equal(decode(View(str(tmp_path / "x.png"), 40), 40), pixels)
+
+
+def test_a_whole_photograph_is_upright_and_not_too_large(tmp_path):
+    pixels = photo(np.random.default_rng(0), 40, 30)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
+    np.testing.assert_array_equal(read_whole(tmp_path / "x.png", 40), np.rot90(pixels, -1))
+    assert read_whole(tmp_path / "x.png", 20).shape == (20, 15, 3)
+    for name, reason in write_bad_files(tmp_path).items():
+        with pytest.raises(ImageError, match=reason):
+            read_whole(tmp_path / name, 20)

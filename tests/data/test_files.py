@@ -160,3 +160,10 @@ def test_no_half_file_is_seen_with_two_writers_and_after_kill(tmp_path):
             writer.kill()
             writer.communicate()
     assert (tmp_path / "x").read_bytes() == whole
+
+
+def test_a_clock_that_jumps_back_sweeps_nothing_away(tmp_path, monkeypatch):
+    (tmp_path / f"{TEMPORARY}x").write_bytes(b"half")
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    store(tmp_path, {"y": b"1"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{TEMPORARY}x", "y"]

@@ -100,6 +100,9 @@ def test_colours_are_the_moments_and_principal_components():
     assert (np.diff(values) < 0).all()
     np.testing.assert_allclose(colours.noise(np.array([[0, 1, 0]])), [values[1] * p[1]])
     assert Colours.from_json(colours.as_json()) == colours
+    for wrong in ({"mean": [1, 2]}, {"std": [0.0, 1.0, 1.0]}, {"eigenvalues": [1, 2, float("nan")]}, {"components": 3}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Colours.from_json(colours.as_json() | wrong)
     with pytest.raises(DataError, match="the same in all pixels"):
         Colours.of(np.full((1, 2, 2, 3), 7, np.uint8))
     with pytest.raises(DataError, match="no picture"):

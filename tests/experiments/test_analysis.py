@@ -20,6 +20,7 @@ from minicnn.analysis.inversion import crelu_steps, reconstruct
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, save
 from minicnn.data.augment import Normaliser
+from minicnn.data.decode import ImageError
 from minicnn.data.textures import textures
 from minicnn.theory.reconstruction import ratio
 
@@ -338,7 +339,7 @@ def test_damaged_runs(copy):
 
 def test_a_result_without_errors(copy):
     (copy / "result.json").write_text("{}")
-    with pytest.raises(UsageError, match="of another version: no train_error, test_error"):
+    with pytest.raises(UsageError, match="is damaged: train_error is None"):
         regularisation.main(["--run", str(copy)])
     (copy / "result.json").write_text("{")
     with pytest.raises(UsageError, match="is damaged"):
@@ -381,7 +382,7 @@ def test_more_that_makes_no_sense(folder, tmp_path):
     with pytest.raises(UsageError, match="no CReLU features at conv9; there are conv1"):
         reconstruction.main([*run, "--layers", "conv9"])
     (tmp_path / "text.png").write_text("no picture")
-    with pytest.raises(UsageError, match="cannot be read as a picture"):
+    with pytest.raises(ImageError, match="not a picture in a known format"):
         reconstruction.main([*run, "--image", str(tmp_path / "text.png")])
     with pytest.raises(UsageError, match="two runs are called crelu"):
         pairing.main([*run, *run])

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 from experiments import cifar
-from experiments.common import command
-from minicnn.checkpoint import load
+from experiments.common import command, run_main
+from minicnn.checkpoint import TEMPORARY, load, save
 
 ROOT = Path(__file__).parents[2]
 SMALL = [
@@ -216,11 +217,11 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--act", "gelu"], "invalid choice"),
         (["--device", "tpu"], "not a device"),
         (["--at", "x"], "invalid"),
+        (["--scale", "inf"], "--scale is too large"),
+        (["--batch", "99999999999999999999"], "--batch is too large"),
     ],
 )
 def test_nonsense_is_refused_with_code_2(tmp_path, monkeypatch, capsys, arguments, message):
-    from experiments.common import run_main
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["cifar", "--dataset", "textures", "--scale", "0.02", *arguments])
     with pytest.raises(SystemExit) as caught:
@@ -247,3 +248,24 @@ def test_help_teaches(tmp_path):
     assert out.returncode == 0
     for word in ("examples:", "--act", "--protocol", "--resume", "runs/<name>/", "half the parameters"):
         assert word in out.stdout
+
+
+def test_a_checkpoint_of_another_run_is_named(finished, tmp_path):
+    """Whole, with the right checksum, and of another network: nothing is trained, nothing lost."""
+    folder, _ = finished
+    other = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json"))
+    save(other / "checkpoint.npz", {"model/conv1.weight": np.ones(3)}, {"epoch": 1})
+    before = (other / "checkpoint.npz").read_bytes()
+    out = cli(*SMALL, "--out", "run", "--resume", cwd=tmp_path)
+    assert out.returncode == 1
+    assert "is not one of this run" in out.stderr
+    assert "Traceback" not in out.stderr
+    assert (other / "checkpoint.npz").read_bytes() == before
+
+
+def test_what_a_killed_process_left_is_swept_away(finished, tmp_path):
+    folder, _ = finished
+    again = shutil.copytree(folder, tmp_path / "run")
+    (again / f"{TEMPORARY}checkpoint.npz-1").write_bytes(b"half")
+    assert cli(*SMALL, "--out", "run", cwd=tmp_path).returncode == 0
+    assert not list(again.glob(f"{TEMPORARY}*"))

@@ -2,8 +2,10 @@
 
 import sys
 
+import pytest
+
 from experiments import demo
-from experiments.common import StopSignal, duration
+from experiments.common import StopSignal, UsageError, duration
 
 
 def test_the_demo_runs_and_runs_again(tmp_path, monkeypatch, capsys):
@@ -46,8 +48,6 @@ def test_durations():
 def test_the_second_ctrl_c_stops_at_once(capsys):
     import signal
 
-    import pytest
-
     with StopSignal() as stop:
         assert not stop()
         signal.raise_signal(signal.SIGINT)
@@ -55,3 +55,22 @@ def test_the_second_ctrl_c_stops_at_once(capsys):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert "stopping after this step" in capsys.readouterr().err
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(StopSignal, "__enter__", lambda self: lambda: True)
+    monkeypatch.setattr(StopSignal, "__exit__", lambda *_: None)
+    arguments = ["--dataset", "textures", "--subset", "64", "--epochs", "1", "--scale", "0.03", "--device", "cpu"]
+    assert demo.main(arguments) == 130
+    assert "To go on:\n\n  python -m experiments.demo --dataset textures" in capsys.readouterr().err
+    assert list((tmp_path / "runs" / "demo").glob("*/checkpoint.npz"))
+
+
+@pytest.mark.parametrize("nonsense", [["--epochs", "0"], ["--subset", "-1"], ["--scale", "nan"], ["--scale", "inf"]])
+def test_nonsense_is_refused(tmp_path, monkeypatch, nonsense):
+    monkeypatch.chdir(tmp_path)
+    for more in ([], ["--dry-run"]):
+        with pytest.raises(UsageError, match=nonsense[0]):
+            demo.main([*nonsense, *more])
+    assert not list(tmp_path.iterdir())

@@ -137,3 +137,21 @@ def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
     assert re_search(r"vote +7\.00 +7\.09", text)
     assert "comparable" not in text
     assert "-" in report(settings(act="leaky", recipe="paper"), 1, result)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("result.json", b"[]", "no results in it"),
+        ("result.json", b'{"train_error": 1.0, "test_error": "low", "seconds": 1}', "test_error is 'low'"),
+        ("result.json", b'{"train_error": 1.0, "test_error": NaN, "seconds": 1}', "test_error is nan"),
+        ("test_probabilities.npy", b"", "is missing or damaged; remove"),
+        ("test_probabilities.npy", b"\x93NUMPY\x01\x00v\x00{", "is missing or damaged; remove"),
+    ],
+)
+def test_a_damaged_fold_is_named(tmp_path, file, content, message):
+    run, _ = fake_run([10.0, 12.0])
+    protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=2, only=None)
+    (tmp_path / "fold2" / file).write_bytes(content)
+    with pytest.raises(UsageError, match=rf"fold2.{file}.* {message}"):
+        protocols.collect_folds(tmp_path, DATA, 2)

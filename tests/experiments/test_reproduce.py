@@ -217,7 +217,7 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
     ("name", "content", "message"),
     [
         ("result.json", "{half", "is damaged"),
-        ("result.json", "[]", "another version: no train_error, test_error"),
+        ("result.json", "[]", "is damaged: no results in it"),
         ("result.json", '{"train_error": 1, "test_error": "<script>"}', "is damaged: test_error is '<script>'"),
         ("result.json", '{"train_error": 1, "test_error": NaN}', "is damaged: test_error is nan"),
         ("config.json", '{"settings": {"act": "relu"}}', "holds a run of other settings"),

@@ -249,7 +249,7 @@ def test_tiles_that_are_singular(dtype):
     conv = Convolution(generator.normal(size=(5, 5, 3, 12)).astype(dtype), 9, stride=2)
     x = generator.normal(size=(1, 9, 9, 3)).astype(dtype)
     assert conv.shape[0] < conv.shape[1]
-    found = least_squares(conv, conv.analysis(x), iterations=50, inverse=TileInverse(conv))
+    found = least_squares(conv, conv.analysis(x), iterations=100, inverse=TileInverse(conv))
     assert found.converged.all()
     assert found.residuals[-1] < 10 * EPS[dtype]
 

@@ -1,0 +1,61 @@
+"""Values from outside, from a command line or a JSON file of ours, checked before they are used."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+WIDEST = 16  # times the paper's numbers of filters
+Record = TypeVar("Record")
+LARGEST = 10**15  # of a count: NumPy's integers end at 9e18, and products of two have to fit
+
+
+def check_numbers(
+    values: Mapping[str, Any], *, positive: Iterable[str] = (), not_negative: Iterable[str] = (), prefix: str = "--"
+) -> None:
+    """ValueError for the first of these numbers that is out of range; None is not given, and all right."""
+    for names, zero in ((positive, False), (not_negative, True)):
+        for name in names:
+            value, option = values[name], prefix + (name.replace("_", "-") if prefix else name)
+            if value is None:
+                continue
+            if not (value >= 0 if zero else value > 0):
+                raise ValueError(f"{option} must {'not be negative' if zero else 'be positive'}, got {value}")
+            if value > (LARGEST if isinstance(value, int) else sys.float_info.max):
+                raise ValueError(f"{option} is too large: {value}")
+
+
+def restored(kind: type[Record], stored: Any) -> Record:
+    """The dataclass that asdict() and JSON wrote; ValueError where the values are not of its types."""
+    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # no type says "any dataclass"
+    if not isinstance(stored, dict) or set(stored) != known:
+        different = sorted(set(stored) ^ known) if isinstance(stored, dict) else "all"
+        raise ValueError(f"the stored settings are of another version: {different} differ")
+    for name, hint in get_type_hints(kind).items():
+        if not _fits(stored[name], hint):
+            raise ValueError(f"the stored settings are damaged: {name} is {stored[name]!r}")
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value of a JSON file is of a type: int, float (finite), str, bool, None, a tuple or a union of them."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if get_origin(hint) is tuple:
+        first, *others = get_args(hint)
+        if not isinstance(value, list):
+            return False
+        hints = [first] * len(value) if others == [Ellipsis] else [first, *others]
+        return len(hints) == len(value) and all(map(_fits, value, hints))
+    if hint is float:
+        return is_number(value)
+    return value is None if hint is NoneType else type(value) is hint
+
+
+def is_number(value: Any) -> bool:
+    """A finite number, which True is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
