@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("seed", type=int)
     p.add_argument("result", type=Path)
     args = p.parse_args(arguments)
-    if args.seed < 0 or not args.path.is_file() or not args.result.parent.is_dir():
+    if args.seed < 0 or not args.path.is_file() or not args.result.parent.is_dir() or args.result.is_dir():
         p.error("the seed must not be negative, the file and the folder of the result must be there")
     limit_memory()
     verdict, message = judge(args.task, args.path, args.seed)
