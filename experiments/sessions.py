@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from experiments.checks import is_number
-from experiments.common import UsageError, duration, environment, locked, read_json, write_json
+from experiments.common import UsageError, duration, environment, locked, read_json, write_csv, write_json
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.data.files import sweep
@@ -50,6 +50,8 @@ class Session:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
             ) from None
+        if self.history:  # it may have been stopped between the two
+            write_csv(self.folder / "metrics.csv", self.history)
         print(
             f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
         )

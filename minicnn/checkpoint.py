@@ -136,9 +136,12 @@ def _keep(path: Path) -> None:
         os.link(path, link)
         os.replace(link, previous(path))
     except OSError:  # a file system without hard links
-        with contextlib.suppress(OSError):
-            os.unlink(link)
         os.replace(path, previous(path))
+    finally:
+        with contextlib.suppress(
+            OSError
+        ):  # there still where the two were one file already: such a rename does nothing
+            os.unlink(link)
 
 
 def _flush_folder(folder: Path) -> None:

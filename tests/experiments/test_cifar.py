@@ -280,3 +280,10 @@ def test_no_memory_is_a_message(monkeypatch, capsys):
         run_main(main, "experiments.cifar")
     assert caught.value.code == 1
     assert capsys.readouterr().err.startswith("error: there is not enough memory: Unable to allocate 9 TiB; try")
+
+
+def test_stopped_before_the_table_was_written_it_is_written_on_resuming(finished, tmp_path):
+    folder, _ = finished
+    again = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json", "metrics.csv"))
+    assert cli(*SMALL, "--out", "run", "--resume", cwd=tmp_path).returncode == 0
+    assert (again / "metrics.csv").read_text() == (folder / "metrics.csv").read_text()
