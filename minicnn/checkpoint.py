@@ -138,9 +138,7 @@ def _keep(path: Path) -> None:
     except OSError:  # a file system without hard links
         os.replace(path, previous(path))
     finally:
-        with contextlib.suppress(
-            OSError
-        ):  # there still where the two were one file already: such a rename does nothing
+        with contextlib.suppress(OSError):  # still there if the two were one file already: a rename does nothing then
             os.unlink(link)
 
 
