@@ -20,6 +20,7 @@ import minicnn
 from minicnn.backend import DeviceError
 from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.data.dataset import DataError
+from minicnn.parallel import threads
 from minicnn.training import TrainingError
 
 
@@ -31,6 +32,7 @@ def run_main(main: Callable[[list[str]], int], module: str) -> None:
     """Run a command line: expected errors become one message and an exit code, never a traceback."""
     arguments = sys.argv[1:]
     try:
+        check_environment()
         code = main(arguments)
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
@@ -45,6 +47,14 @@ def run_main(main: Callable[[list[str]], int], module: str) -> None:
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def check_environment() -> None:
+    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+    try:
+        threads()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def fail(message: str, code: int = 1) -> int:

@@ -271,6 +271,15 @@ def test_what_a_killed_process_left_is_swept_away(finished, tmp_path):
     assert not list(again.glob(f"{TEMPORARY}*"))
 
 
+def test_a_variable_that_makes_no_sense(monkeypatch, capsys):
+    monkeypatch.setenv("MINICNN_THREADS", "many")
+    monkeypatch.setattr(sys, "argv", ["cifar"])
+    with pytest.raises(SystemExit) as caught:
+        run_main(lambda arguments: 0, "experiments.cifar")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "error: MINICNN_THREADS must be a positive integer, got 'many'\n"
+
+
 def test_no_memory_is_a_message(monkeypatch, capsys):
     def main(arguments):
         raise MemoryError("Unable to allocate 9 TiB")
