@@ -85,11 +85,14 @@ def run_in(
     A finished folder gives its result at once.  An unfinished one needs `resume`, and the same description, which
     says what determines the result.  When stop() says so, the state is saved and Interrupted raised.
     """
+    if (folder / "result.json").exists():  # nothing is written, so the folder may be read-only
+        _claim(folder, description, resume, command, device)
+        return read_result(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         sweep(folder, age=-math.inf)  # nobody else is writing here
         _claim(folder, description, resume, command, device)
-        if (folder / "result.json").exists():
+        if (folder / "result.json").exists():  # by the process that had the lock before
             return read_result(folder)
         session = begin()
         if (folder / "checkpoint.npz").exists() or previous(folder / "checkpoint.npz").exists():
