@@ -19,6 +19,7 @@ Without PyTorch installed, our own times are shown.  `make bench` installs it.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import geometric_mean
@@ -57,6 +58,8 @@ def main(arguments: list[str]) -> int:
     chosen = _chosen("--only", args.only, sections)
     if args.rounds < 1 or (args.batch is not None and args.batch < 1):
         raise UsageError("--rounds and --batch must be at least 1")
+    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):  # now, not after half an hour
+        raise UsageError(f"--json: {args.json} cannot be written")
     print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")

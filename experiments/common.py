@@ -23,6 +23,7 @@ from minicnn.cluster import ALONE, Communicator
 from minicnn.cuda import TF32, allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.mpi import launched
+from minicnn.parallel import threads
 from minicnn.training import TrainingError
 from reference.paper import CORRECTIONS, Key
 
@@ -40,6 +41,7 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     if alone and count > 1:
         sys.exit(fail_once(f"{module} works in one process, and {count} were started together: leave out mpiexec"))
     try:
+        check_environment()
         code = main(arguments)
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
@@ -54,6 +56,14 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     except KeyboardInterrupt:
         code = 130
     sys.exit(code)
+
+
+def check_environment() -> None:
+    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+    try:
+        threads()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def fail(message: str, code: int = 1) -> int:

@@ -70,6 +70,8 @@ def main(arguments: list[str]) -> int:
     runs = open_runs(args.run)
     data = images_of(runs, args.data, args.subset)
     found: Found = {}
+    folder = out_folder(args, MODULE)
+    folder.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made, not after the passes
     for run in runs:
         for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
             found[run.name, seed] = measure(run, seed, data, stimuli_for(run, args), args, device)
@@ -78,8 +80,6 @@ def main(arguments: list[str]) -> int:
         print(f"\n{run.label}, {run.name}\n\n{report(run, found)}")
     print("\n* as in the paper: one side after ReLU, two after CReLU and AVR.  The paper prints no numbers.")
     print(not_comparable(runs))
-    folder = out_folder(args, MODULE)
-    folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "invariance.csv", rows)
     write_csv(folder / "filters.csv", _filter_rows(found))
     draw_invariance(folder / "invariance.png", panels(runs, found), _layers(found))

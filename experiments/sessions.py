@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from experiments.checks import is_number
-from experiments.common import UsageError, duration, environment, locked, read_json, write_json
+from experiments.common import UsageError, duration, environment, locked, read_json, write_csv, write_json
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
@@ -54,6 +54,8 @@ class Session:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
             ) from None
+        if self.history:  # it may have been stopped between the two
+            self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
         print(
             f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
         )
@@ -98,12 +100,15 @@ def run_in(
 
         def claim() -> tuple[dict[str, Any] | None, bool]:
             """The result, if there is one, and whether there is a state to go on from."""
-            folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(locked(folder))
-            sweep(folder, age=-math.inf)  # nobody else is writing here
+            result, state = folder / "result.json", folder / "checkpoint.npz"
+            if not result.exists():  # else nothing is written, and the folder may be read-only
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(folder))
+                sweep(folder, age=-math.inf)  # nobody else is writing here
             _claim(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
-            finished, state = (folder / "result.json").exists(), folder / "checkpoint.npz"
-            return read_result(folder) if finished else None, state.exists() or previous(state).exists()
+            if result.exists():  # perhaps by the process that had the lock before
+                return read_result(folder), True
+            return None, state.exists() or previous(state).exists()
 
         result, begun = cluster.on_root(claim)
         if result is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from minicnn import __version__
@@ -70,6 +72,17 @@ def _gpus() -> str:
     return f"none: {problem}" if problem else "; ".join(gpu_names())
 
 
-if __name__ == "__main__":
-    for what, value in report():
+def main(arguments: list[str]) -> int:
+    p = argparse.ArgumentParser(prog="python -m minicnn", description=__doc__)
+    p.parse_args(arguments)
+    try:
+        lines = report()
+    except ValueError as error:  # of MINICNN_THREADS
+        p.error(str(error))
+    for what, value in lines:
         print(f"{what:13} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

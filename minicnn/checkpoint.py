@@ -136,9 +136,10 @@ def _keep(path: Path) -> None:
         os.link(path, link)
         os.replace(link, previous(path))
     except OSError:  # a file system without hard links
-        with contextlib.suppress(OSError):
-            os.unlink(link)
         os.replace(path, previous(path))
+    finally:
+        with contextlib.suppress(OSError):  # still there if the two were one file already: a rename does nothing then
+            os.unlink(link)
 
 
 def _flush_folder(folder: Path) -> None:

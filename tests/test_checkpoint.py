@@ -59,6 +59,16 @@ def test_the_previous_one_is_kept_and_used_when_the_newest_is_damaged(tmp_path):
         load_newest(path)
 
 
+def test_after_a_rename_that_failed_nothing_is_left_over(tmp_path):
+    """Then the newest and the previous one are the same file, which a rename to each other leaves as two."""
+    path = tmp_path / "c.npz"
+    save(path, {"x": np.array(1)})
+    os.link(path, previous(path))
+    save(path, {"x": np.array(2)})
+    assert (load(path)[0]["x"], load(previous(path))[0]["x"]) == (2, 1)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.npz", "c.previous.npz"]
+
+
 def test_without_hard_links_it_still_works(tmp_path, monkeypatch):
     def no_links(*_):
         raise OSError(errno.EPERM, "not here")

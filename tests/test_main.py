@@ -1,6 +1,7 @@
 """`python -m minicnn`, the report for bug reports."""
 
 import builtins
+import os
 import subprocess
 import sys
 from unittest import mock
@@ -28,3 +29,16 @@ def test_where_little_is_known(monkeypatch):
     assert lines["cupy"] == lines["scipy"] == "not installed"
     assert "cannot be controlled" in lines["blas"]
     assert lines["gpus"] == "gpu:0 Some card, 80.0 GiB"
+
+
+def test_nonsense_is_refused():
+    for arguments, environment in ((["--nonsense"], {}), (["word"], {}), ([], {"MINICNN_THREADS": "many"})):
+        out = subprocess.run(
+            [sys.executable, "-m", "minicnn", *arguments],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **environment},
+        )
+        assert out.returncode == 2
+        assert "error: " in out.stderr
+        assert "Traceback" not in out.stderr

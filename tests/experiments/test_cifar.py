@@ -269,3 +269,19 @@ def test_what_a_killed_process_left_is_swept_away(finished, tmp_path):
     (again / f"{TEMPORARY}checkpoint.npz-1").write_bytes(b"half")
     assert cli(*SMALL, "--out", "run", cwd=tmp_path).returncode == 0
     assert not list(again.glob(f"{TEMPORARY}*"))
+
+
+def test_a_variable_that_makes_no_sense(monkeypatch, capsys):
+    monkeypatch.setenv("MINICNN_THREADS", "many")
+    monkeypatch.setattr(sys, "argv", ["cifar"])
+    with pytest.raises(SystemExit) as caught:
+        run_main(lambda arguments: 0, "experiments.cifar")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "error: MINICNN_THREADS must be a positive integer, got 'many'\n"
+
+
+def test_stopped_before_the_table_was_written_it_is_written_on_resuming(finished, tmp_path):
+    folder, _ = finished
+    again = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json", "metrics.csv"))
+    assert cli(*SMALL, "--out", "run", "--resume", cwd=tmp_path).returncode == 0
+    assert (again / "metrics.csv").read_text() == (folder / "metrics.csv").read_text()

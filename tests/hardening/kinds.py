@@ -26,6 +26,7 @@ from experiments.settings import settings
 from experiments.weights import read_filters
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, load_newest, save
+from minicnn.cluster import ALONE
 from minicnn.data.archive import read_archive
 from minicnn.data.cifar import load_source
 from minicnn.data.dataset import DataError
@@ -177,7 +178,7 @@ def run_kinds(folder):
     data = textures(64, 24)
     job = Job(settings(dataset="textures", scale=0.02, subset=32, batch=16, epochs=1), folder / "going", np.arange(32))
     (folder / "going").mkdir()
-    session = ArraySession(job, data, CPU)
+    session = ArraySession(job, data, CPU, ALONE)
     session.save()
     arrays, metadata = load(folder / "going" / "checkpoint.npz")
 

@@ -32,6 +32,8 @@ SECONDS, BUSY, WAIT = 40, 6, 0.003  # for a case: by the clock, of computing; be
 MEMORY = 6 * 2**30
 LONGEST = 25  # lines of an error
 
+RESULT = "verdict.json"
+
 # command: argument lists that make sense, to which nonsense is added
 COMMANDS = {
     "experiments.cifar": [[*TINY], [*TINY, "--dry-run"], [*TINY, "--out", "unfinished", "--resume"]],
@@ -63,7 +65,7 @@ COMMANDS = {
     "experiments.reproduction.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
     "experiments.reproduction.child": [["experiments.illustration", "--dry-run"]],
     "exercises.check": [["write_an_op", "file.py"], ["write_an_op", "file.py", "--dry-run"], ["--list"]],
-    "exercises.worker": [["write_an_op", "file.py", "0", "verdict.json"]],
+    "exercises.worker": [["write_an_op", "file.py", "0", RESULT]],
 }
 WITHOUT_PARSER = ("experiments.memory", "experiments.reproduction.child", "exercises.worker")
 
@@ -104,7 +106,8 @@ def cases(module, runs, rng, pairs):
     if module in WITHOUT_PARSER:
         for base in COMMANDS[module]:
             yield from (base[:i] for i in range(len(base)))
-            yield from ([*base[:i], value, *base[i + 1 :]] for i in range(len(base)) for value in values)
+            places = [i for i, word in enumerate(base) if word != RESULT]  # what is there is written over
+            yield from ([*base[:i], value, *base[i + 1 :]] for i in places for value in values)
         return
     known = options(module)
     singles = [[name, value] if name else [value] for name, takes in known if takes for value in values]
