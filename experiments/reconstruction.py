@@ -65,15 +65,13 @@ def main(arguments: list[str]) -> int:
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data, 0 if args.image else args.count)
-    folder = out_folder(args, MODULE)
+    images, folder = own_images(args, data), out_folder(args, MODULE)
+    networks = [(run, steps_of(run, device), run.normaliser(data)) for run in runs]  # all, before the work begins
+    layers = [chosen_steps(run, steps, args.layers) for run, steps, _ in networks]
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
-    for run in runs:
-        steps = crelu_steps(run.model(device))
-        if not steps:
-            raise UsageError(f"{run.folder}: a network without CReLU after its first convolution ({run.label})")
-        normalise = run.normaliser(data)
-        pictures(run, chosen_steps(run, steps, args.layers), own_images(args, data), normalise, folder, device)
+    for (run, steps, normalise), chosen in zip(networks, layers, strict=True):
+        pictures(run, chosen, images, normalise, folder, device)
         rows += ratios(run, steps, data, normalise, args.subset, device)
     if rows:
         print(f"\n{report(rows)}\n\n± is the standard error over images (random: over banks of filters).")
@@ -83,6 +81,14 @@ def main(arguments: list[str]) -> int:
     print(not_comparable(runs))
     print(f"saved in {folder}")
     return 0
+
+
+def steps_of(run: Run, device: Device) -> list[Step]:
+    """The layers that images can be reconstructed from, in order."""
+    steps = crelu_steps(run.model(device))
+    if not steps:
+        raise UsageError(f"{run.folder}: a network without CReLU after its first convolution ({run.label})")
+    return steps
 
 
 def chosen_steps(run: Run, steps: list[Step], asked: str) -> list[list[Step]]:
