@@ -58,8 +58,6 @@ def main(arguments: list[str]) -> int:
     chosen = _chosen("--only", args.only, sections)
     if args.rounds < 1 or (args.batch is not None and args.batch < 1):
         raise UsageError("--rounds and --batch must be at least 1")
-    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):  # now, not after half an hour
-        raise UsageError(f"--json: {args.json} cannot be written")
     print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")
@@ -67,6 +65,8 @@ def main(arguments: list[str]) -> int:
     if args.project_gpu:
         print(f"\n{projection.report(args.models, args.batch or 128)}")
         return 0
+    if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):  # now, not after half an hour
+        raise UsageError(f"--json: {args.json} cannot be written")
     args.peak = matmul_peak()
     print(f"a large float32 matrix product: {args.peak / 1e9:.0f} GFLOP/s")
     results: dict[str, Any] = {"environment": environment(CPU), "torch": contenders.torch_version(), "peak": args.peak}

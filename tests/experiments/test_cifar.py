@@ -265,9 +265,9 @@ def test_a_checkpoint_of_another_run_is_named(finished, tmp_path):
 
 def test_what_a_killed_process_left_is_swept_away(finished, tmp_path):
     folder, _ = finished
-    again = shutil.copytree(folder, tmp_path / "run")
+    again = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json"))
     (again / f"{TEMPORARY}checkpoint.npz-1").write_bytes(b"half")
-    assert cli(*SMALL, "--out", "run", cwd=tmp_path).returncode == 0
+    assert cli(*SMALL, "--out", "run", "--resume", cwd=tmp_path).returncode == 0
     assert not list(again.glob(f"{TEMPORARY}*"))
 
 
