@@ -50,12 +50,14 @@ class Session:
         try:
             self.trainer.restore(arrays, metadata)
             self.history, self.seconds = list(metadata["history"]), float(metadata["seconds"])
-            if self.history:  # it may have been stopped before the table was written
-                self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
+            if not all(isinstance(row, dict) and row.keys() == self.history[0].keys() for row in self.history):
+                raise ValueError("its history is no table")
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
             ) from None
+        if self.history:  # it may have been stopped before the table was written
+            self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
         print(
             f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
         )

@@ -189,7 +189,7 @@ def judge(code, text, before, after):
         return f"exit code {code} without a message"
     if code and len(text[text.rfind("error:") :].splitlines()) > LONGEST:
         return "a long error"
-    drawn = () if code else (".png", ".csv")  # a picture or a table may be made anew
+    drawn = () if code else (".png", ".csv", ".svg")  # a picture or a table may be made anew
     if lost := [name for name in before if before[name] != after.get(name) and not name.endswith(drawn)]:
         return f"changed {lost[:3]}"
     if code == 2 and (new := set(after) - set(before)):
