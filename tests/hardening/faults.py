@@ -237,7 +237,7 @@ def main():
         place, failed, total = Path(name), 0, 0
         from experiments.reproduction.photos import write_pictures
 
-        write_pictures(place / "pictures", 12, 8) if not args.only or "imagenet" in args.only else None
+        write_pictures(place / "pictures", 60, 20) if not args.only or "imagenet" in args.only else None
         for command, (run, arguments, target) in commands(place).items():
             if args.only and command not in args.only:
                 continue
