@@ -45,7 +45,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
     notes = corrections(asked.model, (asked.act, asked.width))
-    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{notes}\n")
+    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{notes}")
     images = (asked.subset or (5_000 if asked.dataset == "textures" else 50_000)) * asked.epochs * _trainings(args)
     print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
     if args.dry_run:

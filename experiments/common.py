@@ -191,9 +191,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def corrections(family: str, key: Key) -> str:
-    """Where a network differs from the paper's table because that cannot be meant; a line each, "" if nowhere."""
-    lines = [f"  {correction}" for correction in CORRECTIONS.get((family, key), ())]
-    return "\n".join(["\nthe table that the paper prints, corrected (docs/errata.md):", *lines]) if lines else ""
+    """Where a network differs from the paper's table because that cannot be meant: whole lines, "" if nowhere."""
+    lines = [f"  {correction}\n" for correction in CORRECTIONS.get((family, key), ())]
+    return "".join(["\nthe table that the paper prints, corrected (docs/errata.md):\n", *lines]) if lines else ""
 
 
 def duration(seconds: float) -> str:

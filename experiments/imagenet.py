@@ -103,7 +103,7 @@ def announce(
     asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int, cluster: Communicator
 ) -> None:
     summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
-    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}\n")
+    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}")
     print(f"{asked.recipe}, batches of {asked.batch}\n")
     print(table(["epochs", "learning rate", "weight decay"], asked.schedule_table()), "\n")
     print(estimate(asked, summary, device, images * asked.epochs, cluster.size))

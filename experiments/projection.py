@@ -21,8 +21,8 @@ from typing import NamedTuple
 from experiments.common import UsageError, table
 from experiments.contenders import MODELS
 from minicnn import nn
-from minicnn.fast.cpu.winograd import ALGORITHMS
 from minicnn.fast.cuda.winograd import LEAST_CHANNELS
+from minicnn.fast.winograd import ALGORITHMS
 from minicnn.ops.windows import as_pair
 
 PROJECTED = ("convpool", "convpool-double", "crelu", "crelu-half")  # made of the layers that `launches_of` knows

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import threading
+from importlib import import_module
 from importlib.util import find_spec
 
 
@@ -21,11 +22,9 @@ def main(arguments: list[str]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.argv = arguments
     try:
-        import importlib  # here, since most of the time before the training goes into importing
+        from experiments.common import run_main  # here: importing takes a while, and may be interrupted too
 
-        from experiments.common import run_main
-
-        run_main(importlib.import_module(module).main, module)
+        run_main(import_module(module).main, module)
     except KeyboardInterrupt:
         sys.exit(130)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from minicnn import ops
-from minicnn.fast.cpu.winograd import ALGORITHMS, B_T, conv2d
+from minicnn.fast.cpu.winograd import conv2d
+from minicnn.fast.winograd import ALGORITHMS, B_T
 from minicnn.gradcheck import check_adjoint
 from minicnn.models import convpool, vgg
 from minicnn.nn import Conv2d, describe

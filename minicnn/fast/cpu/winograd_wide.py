@@ -1,11 +1,11 @@
 """Winograd's algorithm for layers with many weights: 192 filters on 192 channels, say.
 
-The steps are those of winograd.py, which has one matrix product (tiles x C) (C x F) for each of the 36 places of a
-tile.  There every worker takes some images through all steps, and reads all 36 matrices U for them.  Here U does not
-fit in the cache (36 C F numbers, 5 MB for 192 filters on 192 channels), so the *places* are shared out instead: a block
-of images is transformed by all workers, then each worker makes the U of some places, uses it for all tiles of the
-block, and forgets it.  The weight gradient of a place is a product over all tiles: there are no partial sums of the
-size of U.
+There is one matrix product (tiles x C) (C x F) for each of the 36 places of a tile (minicnn/fast/winograd.py).  In
+winograd.py, beside this file, every worker takes some images through all steps, and reads all 36 matrices U for them.
+Here U does not fit in the cache (36 C F numbers, 5 MB for 192 filters on 192 channels), so the *places* are shared out
+instead: a block of images is transformed by all workers, then each worker makes the U of some places, uses it for all
+tiles of the block, and forgets it.  The weight gradient of a place is a product over all tiles: there are no partial
+sums of the size of U.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu import winograd
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.cpu.winograd import BIAS, Tiling
+from minicnn.fast.cpu.winograd import Tiling
+from minicnn.fast.winograd import BIAS
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch

@@ -1,4 +1,4 @@
-// Winograd's transforms of 6x6 tiles; minicnn/fast/cpu/winograd.py explains them.
+// Winograd's transforms of 6x6 tiles; minicnn/fast/winograd.py explains them.
 //
 // Tile (r, q) of image n has number t = (n rows + r) columns + q; its places lie in (36, tiles, C), a thread for each
 // tile and channel, neighbouring threads on neighbouring channels.  STEP outputs a side: 4 for 3x3 filters, 2 for 5x5.

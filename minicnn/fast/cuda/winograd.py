@@ -1,6 +1,6 @@
 """Convolutions with stride 1 by Winograd's algorithm: the transforms by kernels, the 36 products by one call of cuBLAS.
 
-minicnn/fast/cpu/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
+minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
 which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module, device_of
-from minicnn.fast.cpu.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
