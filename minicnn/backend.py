@@ -105,7 +105,10 @@ def to_host(x: Array) -> np.ndarray:
 
 
 def device(name: str | Device = "auto") -> Device:
-    """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N"."""
+    """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N".
+
+    A GPU becomes the current one of this thread: CuPy computes there what is computed outside ops, in an analysis say.
+    """
     if isinstance(name, Device):
         return name
     if name == "cpu" or (name == "auto" and gpu_problem() is not None):
@@ -117,6 +120,9 @@ def device(name: str | Device = "auto") -> Device:
     problem = gpu_problem(index)
     if problem is not None:
         raise DeviceError(f"device {name!r} cannot be used: {problem} Or run on the CPU: use device 'cpu'.")
+    import cupy
+
+    cupy.cuda.Device(index).use()
     return _gpu(index)
 
 

@@ -28,16 +28,23 @@ on_devices = pytest.mark.parametrize(
 
 
 @contextmanager
-def standin_with_kernels(**changes):
-    """Within, the stand-in has kernels, which run on the shim; gives the device."""
-    from tests.cuda_shim.device import ShimCuda
-
-    device = replace(STANDIN, **{"cuda": ShimCuda(), **changes})
+def changed_standin(**changes):
+    """Within, the arrays of the stand-in belong to a device with these changes; gives the device."""
+    device = replace(STANDIN, **changes)
     backend.register_array_type(standin.StandInArray, lambda x: device)
     try:
         yield device
     finally:
         backend.register_array_type(standin.StandInArray, lambda x: STANDIN)
+
+
+@contextmanager
+def standin_with_kernels(**changes):
+    """Within, the stand-in has kernels, which run on the shim; gives the device."""
+    from tests.cuda_shim.device import ShimCuda
+
+    with changed_standin(**{"cuda": ShimCuda(), **changes}) as device:
+        yield device
 
 
 def put(device, value):

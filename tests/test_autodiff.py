@@ -4,6 +4,7 @@ import contextvars
 import gc
 import threading
 import weakref
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from minicnn import Parameter, Tape, Tensor, autodiff, ops
 from minicnn.gradcheck import check_gradient
+from minicnn.optim import SGD
 from tests import draw
-from tests.devices import STANDIN, on_devices
+from tests.devices import STANDIN, changed_standin, on_devices
 
 
 @pytest.fixture
@@ -376,12 +378,6 @@ def test_0_d_leaves_have_arrays_as_gradients():
 
 def test_ops_run_on_the_device_of_their_arguments():
     """CuPy computes on the current device, so an op makes that of its arguments current."""
-    from contextlib import contextmanager
-    from dataclasses import replace
-
-    from minicnn import backend
-    from minicnn.optim import SGD
-
     entered = []
 
     @contextmanager
@@ -389,11 +385,8 @@ def test_ops_run_on_the_device_of_their_arguments():
         entered.append(1)
         yield
 
-    p = Parameter(STANDIN.put(np.ones(2)))
-    watched = replace(STANDIN, active=active)
-    before = backend._device_of_type[type(p.data)]
-    backend._device_of_type[type(p.data)] = lambda x: watched
-    try:
+    with changed_standin(active=active) as device:
+        p = Parameter(device.put(np.ones(2)))
         with Tape() as tape:
             loss = (p * p).sum()
         assert len(entered) == 2
@@ -401,8 +394,6 @@ def test_ops_run_on_the_device_of_their_arguments():
         assert len(entered) == 3
         SGD([p], lr=0.1).step()
         assert len(entered) == 4
-    finally:
-        backend._device_of_type[type(p.data)] = before
 
 
 def test_arguments_by_keyword():

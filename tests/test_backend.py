@@ -27,6 +27,9 @@ def fake_cupy(count=None, error=None, broken_library=None):
         def __exit__(self, *_):
             pass
 
+        def use(self):
+            used.append(self.id)
+
         def synchronize(self):
             synchronized.append(self.id)
 
@@ -40,7 +43,7 @@ def fake_cupy(count=None, error=None, broken_library=None):
             raise broken_library
         return np.ones(n)
 
-    synchronized, entered = [], []
+    synchronized, entered, used = [], [], []
     cupy = types.ModuleType("cupy")
     cupy.ndarray = type("ndarray", (), {})
     cupy.ones, cupy.asarray, cupy.asnumpy = ones, np.asarray, np.asarray
@@ -49,7 +52,7 @@ def fake_cupy(count=None, error=None, broken_library=None):
         runtime=types.SimpleNamespace(getDeviceCount=get_device_count),
         memory=types.SimpleNamespace(OutOfMemoryError=MemoryError),
     )
-    cupy.synchronized, cupy.entered = synchronized, entered
+    cupy.synchronized, cupy.entered, cupy.used = synchronized, entered, used
     return cupy
 
 
@@ -127,6 +130,7 @@ def test_a_gpu_that_works(monkeypatch, no_gpus_known):
     assert second.xp is cupy
     second.synchronize()
     assert cupy.synchronized == [1]
+    assert cupy.used == [0, 1]  # each became the current one
     with second.active() as card:
         assert card.id == 1
     cupy.entered.clear()

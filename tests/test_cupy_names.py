@@ -100,7 +100,7 @@ def test_what_is_used_of_objects():
         cupy.RawModule: ["get_function"],
         cupy.cuda.Stream: ["record", "wait_event"],
         cupy.cuda.Event: ["synchronize"],
-        cupy.cuda.Device: ["synchronize", "cublas_handle", "mem_info", "__enter__"],
+        cupy.cuda.Device: ["synchronize", "use", "cublas_handle", "mem_info", "__enter__"],
         cupy.cuda.MemoryPool: ["free_all_blocks", "free_bytes"],
         cupy.ndarray: ["set", "data", "flags"],
     }.items():

@@ -1,19 +1,21 @@
 """The training loop: it learns, stops where told, resumes to the last bit, and says what went wrong."""
 
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from minicnn import nn
+from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
 from minicnn.optim import SGD
 from minicnn.schedule import OneCycle
 from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive, evaluate, judge
-from tests.devices import on_devices
-from tests.standin import reset_sync_count, sync_count
+from tests.devices import STANDIN, changed_standin, on_devices
+from tests.standin import launches, reset_sync_count, sync_count
 
 DATA = textures(200, 100)
 
@@ -62,9 +64,29 @@ def test_stopped_after_any_step_and_resumed_it_ends_in_the_same_bits(device, sto
         np.testing.assert_array_equal(second.optimiser.state_dict()[name], value)
 
 
-def test_a_step_does_not_wait_for_the_device():
-    from tests.devices import STANDIN
+def test_all_is_computed_while_its_gpu_is_the_current_one():
+    """CuPy computes on the current GPU.  On the second of two, what is not within `active` would go wrong."""
+    outside, seen, depth = [], len(launches), 0
 
+    @contextmanager
+    def active():
+        nonlocal seen, depth
+        if depth == 0:
+            outside.extend(launches[seen:])
+        depth += 1
+        yield
+        depth -= 1
+        seen = len(launches)
+
+    with changed_standin(active=active) as device:
+        trainer = make(device)
+        trainer.finish_epoch()
+        evaluate(trainer.model, DATA.test_images, DATA.test_labels, trainer.batches.normalise, device=device)
+        trainer.model.initialise(seed=1).to(dtype=np.float64)
+    assert outside + launches[seen:] == []
+
+
+def test_a_step_does_not_wait_for_the_device():
     trainer = make(STANDIN)
     x, labels = next(trainer.batches.epoch(0))
     part = trainer.cluster.part(len(labels))
@@ -80,8 +102,6 @@ def test_other_seeds_other_results():
 
 
 def make_on_cpu(**options):
-    from minicnn.backend import CPU
-
     return make(CPU, **options)
 
 

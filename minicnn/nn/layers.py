@@ -11,10 +11,12 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Buffer, Op, Parameter, Tensor
+from minicnn.backend import device_of
 from minicnn.cluster import Part
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
-from minicnn.nn.module import Module, Train
+from minicnn.nn.module import Module, Train, put_like
+from minicnn.ops.norm import part_and_count
 from minicnn.ops.windows import Pad, Size, as_pair
 from minicnn.random import Stream
 
@@ -93,22 +95,22 @@ class BatchNorm(Module):
 
     def draw(self, stream: Stream) -> None:
         super().draw(stream)
-        self.running_mean.data = self.running_mean.data * 0
-        self.running_var.data = self.running_var.data * 0 + 1
+        self.running_mean.data = put_like(np.zeros(self.gamma.shape), self.running_mean.data)
+        self.running_var.data = put_like(np.ones(self.gamma.shape), self.running_var.data)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         if not train:
             moments = (self.running_mean.data, self.running_var.data)
             return ops.batch_norm(x, self.gamma, self.beta, moments=moments, fixed=True, eps=self.eps)
         values = x.data if isinstance(x, Tensor) else x
-        part = train if isinstance(train, Part) else Part(0, len(values))
-        count = part.total * math.prod(values.shape[1:-1])
+        part, count = part_and_count(values, train if isinstance(train, Part) else None)
         if count < 2:
             raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
         mean, var = moments = ops.batch_moments(values, part)
         y = ops.batch_norm(x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps)  # refuses a misfit
-        for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
-            running.data = (1 - self.momentum) * running.data + self.momentum * now
+        with device_of(values).active():  # these are no ops
+            for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
+                running.data = (1 - self.momentum) * running.data + self.momentum * now
         return y
 
 

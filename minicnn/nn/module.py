@@ -72,12 +72,13 @@ class Module:
 
     def to(self, target: str | Device | None = None, dtype: Any = None) -> Self:
         """Move all parameters and buffers to a device, or to another precision; give the module itself."""
+        if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
+            raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
         where = None if target is None else device(target)
         for _, value in self.named_state():
             if dtype is not None:
-                if np.dtype(dtype) not in (np.float32, np.float64):
-                    raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
-                value.data = value.data.astype(dtype)
+                with device_of(value.data).active():
+                    value.data = value.data.astype(dtype)
             if where is not None:
                 value.data = to_device(value.data, where)
         self.zero_grad()
@@ -95,7 +96,7 @@ class Module:
             p = getattr(self, name)
             if p is not None:
                 values = scheme(p.shape, stream.child(name).generator())
-                p.data = _put_like(values, p.data)
+                p.data = put_like(values, p.data)
                 p.grad = None
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -115,7 +116,7 @@ class Module:
         if problems:
             raise ValueError("load_state_dict: the state does not fit the model:\n  " + "\n  ".join(problems))
         for name, value in own.items():
-            value.data = _put_like(state[name], value.data)
+            value.data = put_like(state[name], value.data)
 
     # For nn/summary.py
 
@@ -166,6 +167,6 @@ class Sequential(Module):
                 yield name, y
 
 
-def _put_like(values: np.ndarray, like: Array) -> Array:
+def put_like(values: np.ndarray, like: Array) -> Array:
     """A copy of a host array, with the dtype and on the device of `like`."""
     return device_of(like).put(np.array(values, dtype=like.dtype))

@@ -16,24 +16,30 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
 
     `part` if x is this rank's part of a batch: then they are those of the whole batch, the same on every rank.
     """
-    part = part or Part(0, len(x) if x.ndim else 0)
-    count = part.total * math.prod(x.shape[1:-1])
+    part, count = part_and_count(x, part)
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
     xp, sample_bytes = array_module(x), 2 * x[:1].nbytes
 
-    def add_values(piece: slice, part: Array) -> None:
-        part[...] = sum_to_channels(x[piece])
+    def add_values(piece: slice, total: Array) -> None:
+        total[...] = sum_to_channels(x[piece])
 
-    def add_squares(piece: slice, part: Array) -> None:
+    def add_squares(piece: slice, total: Array) -> None:
         centred = x[piece] - mean
-        part[...] = sum_to_channels(centred * centred)
+        total[...] = sum_to_channels(centred * centred)
 
-    mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
-    sum_over_batch(add_values, len(x), sample_bytes, into=mean)
-    mean = part.sum(mean) / count
-    sum_over_batch(add_squares, len(x), sample_bytes, into=var)
-    return mean, part.sum(var) / count
+    with device_of(x).active():  # Op.pair does so for ops, which this is not
+        mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
+        sum_over_batch(add_values, len(x), sample_bytes, into=mean)
+        mean = part.sum(mean) / count
+        sum_over_batch(add_squares, len(x), sample_bytes, into=var)
+        return mean, part.sum(var) / count
+
+
+def part_and_count(x: Array, part: Part | None) -> tuple[Part, int]:
+    """The part of a batch that x is (all of it if None is given); how many values the whole batch has per channel."""
+    part = part or Part(0, len(x) if x.ndim else 0)
+    return part, part.total * math.prod(x.shape[1:-1])
 
 
 @op

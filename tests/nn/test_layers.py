@@ -135,6 +135,14 @@ def test_batch_norm_keeps_running_statistics(device):
         np.testing.assert_array_equal(value, before[name])
 
 
+def test_batch_norm_starts_anew_also_after_a_training_that_diverged():
+    layer = nn.BatchNorm(2)
+    layer.running_mean.data[:] = layer.running_var.data[:] = np.nan
+    layer.initialise(seed=0)
+    np.testing.assert_array_equal(layer.running_mean.data, [0, 0])
+    np.testing.assert_array_equal(layer.running_var.data, [1, 1])
+
+
 def test_batch_norm_needs_more_than_one_value_to_train():
     with pytest.raises(ValueError, match=r"BatchNorm: training needs more than one value .* x has shape \(1, 3\)"):
         nn.BatchNorm(3)(np.ones((1, 3), np.float32), train=True)
