@@ -96,11 +96,7 @@ class Tape:
                 step = self._steps.pop()
                 g = grads.pop(step.out, None)
                 if g is not None:  # otherwise it does not lead to the loss
-                    for x, gx in zip(step.inputs, _gradients(step, g), strict=True):
-                        if isinstance(x, Tensor) and gx is not None:
-                            x.grad = _owned(gx, g) if x.grad is None else as_array("backward", "grad", x.grad + gx)
-                        elif isinstance(x, Node) and gx is not None:
-                            grads[x] = as_array("backward", "gradient", grads[x] + gx) if x in grads else gx
+                    _pass_on(step, g, grads)
         if grads:
             raise RuntimeError(
                 "backward: the loss depends on Tensors that another tape recorded, or that this one has consumed; "
@@ -117,6 +113,16 @@ class Tape:
                 "backward: the loss is not on this tape: it was computed outside `with Tape()`, depends on no "
                 "Parameter, or the tape was consumed by an earlier backward"
             )
+
+
+def _pass_on(step: Step, g: Array, grads: dict[Node, Array]) -> None:
+    """Add what the vjp of a step makes of g to the leaves, and to the `grads` of what was computed before."""
+    found = _gradients(step, g)
+    for i, (x, gx) in enumerate(zip(step.inputs, found, strict=True)):
+        if isinstance(x, Tensor) and gx is not None:
+            x.grad = _owned(gx, [g, *found[:i]]) if x.grad is None else as_array("backward", "grad", x.grad + gx)
+        elif isinstance(x, Node) and gx is not None:
+            grads[x] = as_array("backward", "gradient", grads[x] + gx) if x in grads else gx
 
 
 def _gradients(step: Step, g: Array) -> list[Array]:
@@ -136,9 +142,9 @@ def _gradients(step: Step, g: Array) -> list[Array]:
     return grads
 
 
-def _owned(gx: Array, g: Array) -> Array:
+def _owned(gx: Array, others: list[Array]) -> Array:
     """gx as an array of its own: add, for one, hands the same g to both its arguments."""
-    return gx.copy() if gx is g or gx.base is not None else gx
+    return gx.copy() if gx.base is not None or any(gx is other for other in others) else gx
 
 
 class Op:

@@ -77,6 +77,23 @@ def test_two_leaves_never_share_a_gradient():
     np.testing.assert_array_equal([t.grad for t in leaves], [[2], [3], [4], [5]])
 
 
+def test_two_leaves_do_not_share_a_gradient_that_an_op_gives_twice(new_op):
+    @new_op
+    def square_of_sum(a, b):
+        def vjp(g):
+            both = 2 * (a + b) * g
+            return both, both
+
+        return (a + b) * (a + b), vjp
+
+    a, b = leaf(1.0), leaf(2.0)
+    with Tape() as tape:
+        loss = square_of_sum(a, b).sum()
+    tape.backward(loss)
+    a.grad *= 10
+    np.testing.assert_array_equal([a.grad, b.grad], [[60], [6]])
+
+
 def test_what_does_not_lead_to_the_loss_is_skipped():
     x, y = leaf(1.0), leaf(1.0)
     with Tape() as tape:
