@@ -31,14 +31,15 @@ import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
 from minicnn.parallel import within_memory
-from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked
+from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, array_again, as_array, is_tracked
 
-__all__ = ["OPS", "Buffer", "Grads", "Op", "Pair", "Parameter", "Tape", "Tensor", "Vjp", "is_tracked", "op"]
+__all__ = ["OPS", "Buffer", "Grads", "Op", "Pair", "Parameter", "Tape", "Tensor", "Vjp", "op"]
 
 Grads = tuple[Array, ...]  # an array or None for each positional argument
 Vjp = Callable[..., Grads]
 Pair = tuple[Array, Vjp]
 
+_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 _recording: ContextVar[Tape | None] = ContextVar("the tape that is recording", default=None)
 
 
@@ -120,9 +121,9 @@ def _pass_on(step: Step, g: Array, grads: dict[Node, Array]) -> None:
     found = _gradients(step, g)
     for i, (x, gx) in enumerate(zip(step.inputs, found, strict=True)):
         if isinstance(x, Tensor) and gx is not None:
-            x.grad = _owned(gx, [g, *found[:i]]) if x.grad is None else as_array("backward", "grad", x.grad + gx)
+            x.grad = _owned(gx, [g, *found[:i]]) if x.grad is None else array_again(x.grad + gx)
         elif isinstance(x, Node) and gx is not None:
-            grads[x] = as_array("backward", "gradient", grads[x] + gx) if x in grads else gx
+            grads[x] = array_again(grads[x] + gx) if x in grads else gx
 
 
 def _gradients(step: Step, g: Array) -> list[Array]:
@@ -130,7 +131,7 @@ def _gradients(step: Step, g: Array) -> list[Array]:
     needs = [x is not None for x in step.inputs]
     arguments = (g, needs) if step.op.selective else (g,)
     found = within_memory(device_of(g), f"the derivative of {step.op.name}", lambda: step.vjp(*arguments))
-    grads = [np.asarray(gx) if isinstance(gx, np.generic) else gx for gx in found]
+    grads = [array_again(gx) for gx in found]
     if len(grads) != len(needs):
         raise RuntimeError(f"{step.op.name}: its vjp gives {len(grads)} gradients for {len(needs)} arguments")
     for i, (gx, kind) in enumerate(zip(grads, step.kinds, strict=True)):
@@ -185,7 +186,7 @@ class Op:
                 f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "
                 "numbers, and arrays among them in the dtype of the input"
             )
-        return np.asarray(y) if isinstance(y, np.generic) else y, vjp
+        return array_again(y), vjp
 
     def __call__(self, *args: Any, **static: Any) -> Any:
         args = self._positional(args, static)
@@ -238,9 +239,6 @@ class Op:
             remedy = "minicnn.to_device(x, device) or model.to(device)"
             raise TypeError(f"{self.name}: arguments of different devices: {found}; convert one: {remedy}")
         return tuple(checked)
-
-
-_FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 @overload

@@ -149,10 +149,13 @@ def is_tracked(x: object) -> bool:
     return isinstance(x, Tensor) and x.tracked
 
 
+def array_again(x: Any) -> Any:
+    """x; but a scalar of NumPy, which its arithmetic makes of 0-d arrays, as an array."""
+    return np.asarray(x) if isinstance(x, np.generic) else x
+
+
 def as_array(where: str, name: str, x: object) -> Array:
-    """x if it is an array; NumPy's scalars, which its arithmetic makes of 0-d arrays, become arrays again."""
-    if isinstance(x, np.generic):
-        return np.asarray(x)
+    """x, which must be an array or a scalar of NumPy, as an array."""
     if not is_array(x):
         raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
-    return x
+    return array_again(x)
