@@ -24,7 +24,7 @@ from typing import Protocol
 from experiments.common import UsageError, fail_once, run_main
 from minicnn.cluster import ALONE, Communicator
 from minicnn.mpi import SWITCH, ClusterError, Mpi, join, pool, pooled
-from minicnn.parallel import use_threads
+from minicnn.parallel import usable_cores, use_threads
 
 PATIENCE = 3.0  # seconds in which ranks that fail for the same reason do so
 KEPT = 200  # pieces of text that a quiet rank remembers
@@ -87,7 +87,7 @@ def quiet(on: bool) -> Iterator[collections.deque[str]]:
 @contextlib.contextmanager
 def sharing_cores(cluster: Communicator) -> Iterator[None]:
     """Within, as many threads as there are cores for each rank, unless MINICNN_THREADS says how many."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    cores = usable_cores()
     here = (platform.node(), cores)
     with_us = cluster.gather(here).count(here)  # ranks that are bound to cores of their own have them to themselves
     with contextlib.ExitStack() as stack:

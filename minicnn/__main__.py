@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from minicnn import __version__
 from minicnn.backend import gpu_names, gpu_problem
-from minicnn.parallel import threads
+from minicnn.parallel import threads, usable_cores
 
 
 def report() -> list[tuple[str, str]]:
@@ -19,7 +19,7 @@ def report() -> list[tuple[str, str]]:
         ("minicnn", __version__),
         ("python", f"{platform.python_version()} ({platform.python_implementation()}) on {platform.platform()}"),
         *((name, _version(name)) for name in ("numpy", "scipy", "pillow", "threadpoolctl", "tqdm", "matplotlib")),
-        ("cpu", f"{_cpu_name()}, {_usable_cores()} of {os.cpu_count()} cores usable"),
+        ("cpu", f"{_cpu_name()}, {len(usable_cores())} of {os.cpu_count()} cores usable"),
         *(("blas", line) for line in _blas()),
         ("threads", f"{threads()} workers, each with one BLAS thread (MINICNN_THREADS)"),
         ("cupy", _cupy()),
@@ -41,10 +41,6 @@ def _cpu_name() -> str:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
-
-
-def _usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _blas() -> list[str]:

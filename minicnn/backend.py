@@ -10,6 +10,7 @@ is asked for or a CuPy array turns up, so that everything works where CuPy is no
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -59,10 +60,15 @@ class Device:
         return self.name
 
 
+def fast_versions() -> bool:
+    """Whether what minicnn/fast has may be used: MINICNN_FAST=0 in the environment leaves the textbook alone."""
+    return os.environ.get("MINICNN_FAST") != "0"
+
+
 CPU = Device("cpu", np, put=np.asarray, get=np.asarray, active=one_blas_thread)
 
-# array type -> the device of an array of that type.  CuPy joins when its first array turns up (_find_device);
-# a test can register a device of its own.
+# array type -> the device of an array of that type.  CuPy joins when its first array turns up (device_of); a test can
+# register a device of its own.
 _device_of_type: dict[type, Callable[[Array], Device]] = {np.ndarray: lambda x: CPU, np.memmap: lambda x: CPU}
 
 

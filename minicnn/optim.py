@@ -13,14 +13,13 @@ the gradient as wd * p, the gradient of wd/2 ||p||^2.  A parameter without a gra
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Parameter
-from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.backend import Array, array_module, device_of, fast_versions, to_host
 from minicnn.fast.cuda import update
 from minicnn.parallel import over_batch, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
@@ -97,16 +96,15 @@ class Optimiser:
             for t, group in ready.items():
                 if not self._step_at_once(group, scale, decay, lr, t):
                     for i in group:
-                        p = self.parameters[i]
-                        self._step_of(i, p.data, p.grad, scale, decay, lr)
+                        self._step_of(i, scale, decay, lr, t)
         self.steps += 1
 
     def _step_at_once(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> bool:
         """The step of these parameters by one CUDA kernel, if this optimiser has one and they are on a GPU."""
         kernel = self.kernel(lr, decay, t)
-        rule = next(vars(c) for c in type(self).__mro__ if "update" in vars(c))
-        if kernel is None or "kernel" not in rule or os.environ.get("MINICNN_FAST") == "0":
-            return False  # a class that changes `update` alone means that rule
+        rule = next(vars(c) for c in type(self).__mro__ if "update" in vars(c))  # of the class whose rule this is
+        if kernel is None or "kernel" not in rule or not fast_versions():
+            return False  # a class with an `update` of its own and no `kernel` means that rule
         rows = [[self.parameters[i].data for i in group], [self.parameters[i].grad for i in group]]
         rows += [[self.state[i][slot] for i in group] for slot in self.slots]
         if not update.fits([array for row in rows for array in row]):
@@ -119,9 +117,9 @@ class Optimiser:
         """The name of the kernel in minicnn/fast/cuda/update.cu that does what `update` does, and its numbers."""
         return None
 
-    def _step_of(self, i: int, data: Array, grad: Array, scale: Array | None, decay: float, lr: float) -> None:
+    def _step_of(self, i: int, scale: Array | None, decay: float, lr: float, t: int) -> None:
         """The step of parameter i, a piece at a time: the temporary arrays of an update stay in the cache."""
-        arrays = [data, grad, *self.state[i].values()]
+        arrays: list[Array] = [self.parameters[i].data, self.parameters[i].grad, *self.state[i].values()]
         if not all(array.flags.c_contiguous for array in arrays):  # then reshape(-1) would be a copy
             arrays = [array[None] for array in arrays]
         else:
@@ -133,9 +131,9 @@ class Optimiser:
                 g = g * scale
             if decay:
                 g = g + decay * p
-            self.update(p, g, dict(zip(self.state[i], slots, strict=True)), lr, self.updates[i])
+            self.update(p, g, dict(zip(self.state[i], slots, strict=True)), lr, t)
 
-        over_batch(work, len(arrays[0]), TEMPORARY_BYTES, data)
+        over_batch(work, len(arrays[0]), TEMPORARY_BYTES, arrays[0])
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         """Step number t = 1, 2, ... of a piece of a parameter and of its slots (zeros at first), in place.

@@ -42,10 +42,15 @@ def threads() -> int:
         return _chosen
     asked = os.environ.get("MINICNN_THREADS")
     if asked is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return len(usable_cores())
     if not (asked.isdigit() and int(asked) >= 1):
         raise ValueError(f"MINICNN_THREADS must be a positive integer, got {asked!r}")
     return int(asked)
+
+
+def usable_cores() -> list[int]:
+    """The numbers of the cores that this process may run on."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 _chosen: int | None = None

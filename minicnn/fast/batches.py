@@ -7,14 +7,13 @@ Both give the same batches as the source they are made from.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from minicnn.backend import Array, Device
+from minicnn.backend import Array, Device, fast_versions
 from minicnn.data.loader import Batches, BatchSource
 from minicnn.fast.cuda.kernels import launch
 
@@ -27,7 +26,7 @@ Labelled = Generator[tuple[Array, Array], None, None]
 
 def on_device(source: BatchSource, device: Device) -> BatchSource:
     """The same batches; on a device with CUDA, their arrays are there already."""
-    if device.cuda is None or os.environ.get("MINICNN_FAST") == "0":
+    if device.cuda is None or not fast_versions():
         return source
     if type(source) is Batches and SHARE * source.images.nbytes <= device.cuda.free_bytes():
         return ResidentBatches(source, device)
