@@ -45,7 +45,7 @@ def launched() -> tuple[int, int]:
 
 def _number(name: str) -> int:
     value = os.environ.get(name, "")
-    return int(value) if value.isdigit() else 0
+    return int(value) if value.isdecimal() else 0
 
 
 def pooled() -> bool:

@@ -160,13 +160,15 @@ class Optimiser:
         """Take over a saved state; if it does not fit these parameters, nothing changes."""
         state: list[dict[str, Array]] = [{} for _ in self.parameters]
         problems = [f"missing: {name}" for name in ("steps", "updates") if name not in saved]
-        if "updates" in saved and np.shape(saved["updates"]) != (len(state),):
-            problems.append(f"misshapen: updates is {np.shape(saved['updates'])} for {len(state)} parameters")
+        updates = np.asarray(saved.get("updates", [0] * len(state)))
+        if updates.shape != (len(state),):
+            problems.append(f"misshapen: updates is {updates.shape} for {len(state)} parameters")
+            updates = np.zeros(len(state))
         for name, array in saved.items():
             slot, _, index = name.partition(".")
             if name in ("steps", "updates"):
                 continue
-            if slot not in self.slots or not index.isdigit() or int(index) >= len(state):
+            if slot not in self.slots or not index.isdecimal() or int(index) >= len(state):
                 problems.append(f"unexpected: {name}")
             elif np.shape(array) != self.parameters[int(index)].shape:
                 expected = self.parameters[int(index)].shape
@@ -176,11 +178,11 @@ class Optimiser:
                 state[int(index)][slot] = device_of(p).put(np.array(array, p.dtype))
         for i, slots in enumerate(state):
             missing = [slot for slot in self.slots if slot not in slots]
-            if missing and (slots or ("updates" in saved and len(saved["updates"]) > i and saved["updates"][i] > 0)):
+            if missing and (slots or updates[i] > 0):
                 problems.append(f"incomplete: parameter {i} lacks {', '.join(missing)}")
         if problems:
             raise ValueError(f"{type(self).__name__}: the saved state does not fit:\n  " + "\n  ".join(problems))
-        self.steps, self.updates, self.state = int(saved["steps"]), saved["updates"].tolist(), state
+        self.steps, self.updates, self.state = int(saved["steps"]), updates.tolist(), state
 
 
 class SGD(Optimiser):

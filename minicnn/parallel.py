@@ -43,7 +43,7 @@ def threads() -> int:
     asked = os.environ.get("MINICNN_THREADS")
     if asked is None:
         return len(usable_cores())
-    if not (asked.isdigit() and int(asked) >= 1):
+    if not (asked.isdecimal() and int(asked) >= 1):
         raise ValueError(f"MINICNN_THREADS must be a positive integer, got {asked!r}")
     return int(asked)
 

@@ -163,8 +163,8 @@ def test_a_state_of_another_optimiser_is_refused():
     quadratic_steps(plain, [p], 2)
     with pytest.raises(ValueError, match="incomplete: parameter 0 lacks mean, square"):
         Adam([p]).load_state_dict(plain.state_dict())
-    with pytest.raises(ValueError, match="a parameter was given twice"):
-        SGD([p, p], lr=0.1)
+    with pytest.raises(ValueError, match=r"misshapen: updates is \(\) for 1 parameters"):
+        Adam([p]).load_state_dict({"steps": np.array(2), "updates": np.array(2)})
 
 
 @on_devices
@@ -190,6 +190,7 @@ def test_a_small_network_learns(device):
     ("make", "message"),
     [
         (lambda: SGD([], lr=0.1), "SGD: got no parameters"),
+        (lambda: SGD([Parameter(np.ones(1))] * 2, lr=0.1), "SGD: a parameter was given twice"),
         (lambda: SGD([Parameter(np.ones(1))], lr=0.1, momentum=1.0), "momentum and dampening must be in"),
         (lambda: SGD([Parameter(np.ones(1))], lr=0.1, nesterov=True), "nesterov needs a momentum"),
         (lambda: SGD([Parameter(np.ones(1))], 0.1, momentum=0.9, dampening=0.5, nesterov=True), "no dampening"),
