@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,15 @@ class Totals:
         return 100 * self.wrong / max(1, self.images)
 
 
+class Pending(NamedTuple):
+    """A step (1, 2, ... of its epoch) whose results were not looked at yet: those of all ranks, still on the device."""
+
+    step: int
+    loss: Array
+    wrong: Array
+    images: int
+
+
 class Trainer:
     """Trains a model on batches; `epoch` and `step` say what comes next.
 
@@ -93,12 +102,13 @@ class Trainer:
         on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() after every step,
         and if it says so, Interrupted is raised.
         """
-        pending: list[tuple[list[Array], int]] = []
+        pending: list[Pending] = []
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
                 part = self.cluster.part(len(labels))
                 if part.total:  # a batch whose pictures are all damaged is empty
-                    pending.append((self._train(x, labels, part), part.total))
+                    loss, wrong = self._train(x, labels, part)
+                    pending.append(Pending(self.step + 1, loss, wrong, part.total))
                 self.step += 1
                 stopping = self.cluster.any(stop())
                 if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
@@ -124,16 +134,16 @@ class Trainer:
         self.optimiser.zero_grad()
         return sums
 
-    def _fetch(self, pending: list[tuple[list[Array], int]]) -> None:
-        first = self.step - len(pending)
-        for i, ((loss, wrong), images) in enumerate(pending):
-            value = float(loss)
-            if not math.isfinite(value):
+    def _fetch(self, pending: list[Pending]) -> None:
+        """Look at the results of steps, which waits for them, and add them to the totals."""
+        for done in pending:
+            loss = float(done.loss)
+            if not math.isfinite(loss):
                 raise TrainingError(
-                    f"the loss became {value} in epoch {self.epoch + 1}, step {first + i + 1} of {len(self.batches)}; "
+                    f"the loss became {loss} in epoch {self.epoch + 1}, step {done.step} of {len(self.batches)}; "
                     "the weights are lost from there on.  Try a lower learning rate or gradient clipping"
                 )
-            self.totals.add(value, int(wrong), images)
+            self.totals.add(loss, int(done.wrong), done.images)
         pending.clear()
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -114,6 +114,24 @@ def test_a_loss_that_is_not_finite_stops_with_its_place():
         trainer.finish_epoch()
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_place_counts_batches_without_pictures():
+    class Damaged:
+        batch = 2
+
+        def __len__(self):
+            return 2
+
+        def epoch(self, epoch, start=0):
+            yield np.full((2, 32, 32, 3), np.nan, np.float32), np.array([0, 1])
+            yield np.zeros((0, 32, 32, 3), np.float32), np.zeros(0, np.int64)
+
+    trainer = make_on_cpu()
+    trainer.batches = Damaged()
+    with pytest.raises(TrainingError, match=r"the loss became nan in epoch 1, step 1 of 2; "):
+        trainer.finish_epoch()
+
+
 def test_dead_networks_are_recognised():
     blind = Totals()
     for _ in range(5):
