@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 METADATA, CHECKSUM = "__metadata__", "__sha256__"
-MOST = 200  # characters of another program's error, which may hold what a damaged file did
+MOST_QUOTED = 200  # characters of NumPy's error, which may hold what a damaged file did
 TEMPORARY = ".minicnn-tmp-"  # how the names of unfinished files begin
 
 
@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
     except Exception as error:  # a damaged zip file can make NumPy raise almost anything
-        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST])) from error
+        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST_QUOTED])) from error
     if not intact:
         raise CheckpointError(_damaged(path, "its checksum is wrong"))
     return content, metadata

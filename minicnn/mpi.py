@@ -169,6 +169,7 @@ def pool(begin: Callable[[], object]) -> tuple[Executor, int]:
 
 
 def _in_order(parts: Sequence[Array]) -> Array:
+    """The sum of arrays, one after the other, in the first of them."""
     total = parts[0]
     for part in parts[1:]:
         total += part

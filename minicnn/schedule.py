@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Schedule = Callable[[int], float]
 
@@ -34,7 +35,7 @@ class Piecewise:
                 f"Piecewise: {len(self.boundaries)} boundaries need {len(self.boundaries) + 1} values, "
                 f"got {len(self.values)}"
             )
-        if any(b >= c for b, c in zip(self.boundaries, self.boundaries[1:], strict=False)):
+        if any(b >= c for b, c in pairwise(self.boundaries)):
             raise ValueError(f"Piecewise: boundaries must increase, got {self.boundaries}")
 
     def __call__(self, step: int) -> float:

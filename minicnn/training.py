@@ -25,6 +25,7 @@ from minicnn.nn import Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 
+EVALUATION_BATCH = 250  # images
 FETCH_EVERY = 20  # steps between looks at the losses: each look makes the program wait for a GPU
 
 
@@ -182,16 +183,15 @@ def probabilities(
     normalise: Normaliser,
     *,
     device: Device,
-    batch: int = 250,
     cluster: Communicator = ALONE,
 ) -> Iterator[np.ndarray]:
     """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes).
 
     Of a cluster every rank gives those of its own batches; together, in the order of the ranks, they are all.
     """
-    starts = range(0, len(images), batch)
+    starts = range(0, len(images), EVALUATION_BATCH)
     for start in starts[cluster.shard(0, len(starts))]:
-        x = device.put(normalise(images[start : start + batch]))
+        x = device.put(normalise(images[start : start + EVALUATION_BATCH]))
         yield to_host(ops.softmax(model(x)).data)
 
 
@@ -225,11 +225,11 @@ def evaluate(
     cluster: Communicator = ALONE,
 ) -> Evaluation:
     """Loss and error of a model; on_batch(number of images) is called as they are done."""
-    parts = []
-    for part in probabilities(model, images, normalise, device=device, cluster=cluster):
-        parts.append(part)
-        on_batch(len(part))
-    return judge(np.concatenate([part for parts in cluster.gather(parts) for part in parts]), labels)
+    own = []
+    for p in probabilities(model, images, normalise, device=device, cluster=cluster):
+        own.append(p)
+        on_batch(len(p))
+    return judge(np.concatenate([p for of_rank in cluster.gather(own) for p in of_rank]), labels)
 
 
 def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:

@@ -44,10 +44,10 @@ class Module:
     def children(self) -> Iterator[tuple[str, Module]]:
         """The parts, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
         for name, value in vars(self).items():
-            parts = enumerate(value) if isinstance(value, (list, tuple)) else [("", value)]
-            for i, part in parts:
-                if isinstance(part, Module):
-                    yield f"{name}.{i}" if i != "" else name, part
+            if isinstance(value, Module):
+                yield name, value
+            elif isinstance(value, (list, tuple)):
+                yield from ((f"{name}.{i}", part) for i, part in enumerate(value) if isinstance(part, Module))
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from typing import TextIO
 
 import numpy as np
 
@@ -73,10 +71,10 @@ def describe(model: Sequential, input_shape: tuple[int, ...]) -> Summary:
     return Summary(tuple(rows), tuple(input_shape))
 
 
-def summary(model: Sequential, input_shape: tuple[int, ...], *, file: TextIO | None = None) -> Summary:
+def summary(model: Sequential, input_shape: tuple[int, ...]) -> Summary:
     """Print the table of a model for inputs of shape `input_shape`, such as (32, 32, 3); give it as data too."""
     table = describe(model, input_shape)
-    print(table, file=file or sys.stdout)
+    print(table)
     return table
 
 
