@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.common import floats, maximum, normalise_axis, quotient, root
+from reference.common import each, floats, maximum, normalise_axis, quotient, root
 
 
 def blocks(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
@@ -24,30 +24,17 @@ def blocks(first: np.ndarray, second: np.ndarray, axis: int) -> np.ndarray:
 
 def relu(x: np.ndarray) -> np.ndarray:
     """max(x, 0), element by element: any shape, the same shape."""
-    x = floats(x)
-    y = np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        y[at] = maximum(float(x[at]), 0.0)
-    return y
+    return each(lambda value: maximum(value, 0.0), x)
 
 
 def leaky_relu(x: np.ndarray, *, slope: float = 0.01) -> np.ndarray:
     """x if x > 0, otherwise slope * x, element by element: any shape, the same shape."""
-    x = floats(x)
-    y = np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        value = float(x[at])
-        y[at] = value if value > 0.0 else slope * value
-    return y
+    return each(lambda value: value if value > 0.0 else slope * value, x)
 
 
 def avr(x: np.ndarray) -> np.ndarray:
     """The absolute value rectifier |x|, element by element: any shape, the same shape."""
-    x = floats(x)
-    y = np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        y[at] = abs(float(x[at]))
-    return y
+    return each(abs, x)
 
 
 def crelu(x: np.ndarray, *, axis: int = -1) -> np.ndarray:
@@ -55,11 +42,8 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> np.ndarray:
 
     rho(x) = [rho+, rho-] = [max(x, 0), max(-x, 0)] on the axis.
     """
-    x = floats(x)
-    positive, negative = np.zeros(x.shape), np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        positive[at] = maximum(float(x[at]), 0.0)
-        negative[at] = maximum(-float(x[at]), 0.0)
+    positive = each(lambda value: maximum(value, 0.0), x)
+    negative = each(lambda value: maximum(-value, 0.0), x)
     return blocks(positive, negative, axis)
 
 
@@ -90,11 +74,8 @@ def soft_threshold(x: np.ndarray, *, threshold: float = 0.25, axis: int = -1) ->
 
     The two-sided soft threshold of Coates and Ng (2011); with t = 0 it is crelu.
     """
-    x = floats(x)
-    positive, negative = np.zeros(x.shape), np.zeros(x.shape)
-    for at in np.ndindex(x.shape):
-        positive[at] = maximum(float(x[at]) - threshold, 0.0)
-        negative[at] = maximum(-float(x[at]) - threshold, 0.0)
+    positive = each(lambda value: maximum(value - threshold, 0.0), x)
+    negative = each(lambda value: maximum(-value - threshold, 0.0), x)
     return blocks(positive, negative, axis)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from reference.common import floats, normalise_axis, quotient
+from reference.common import each, floats, normalise_axis, quotient
 
 
 def broadcast_shape(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -56,11 +56,7 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def negative(a: np.ndarray) -> np.ndarray:
     """-a: any shape, the same shape."""
-    a = floats(a)
-    y = np.zeros(a.shape)
-    for at in np.ndindex(a.shape):
-        y[at] = -float(a[at])
-    return y
+    return each(lambda value: -value, a)
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -120,10 +116,7 @@ def reduce_mean(x: np.ndarray, *, axis: int | tuple[int, ...] | None = None, kee
     count = 1
     for a in reduced_axes(axis, x.ndim):
         count *= x.shape[a]
-    y = reduce_sum(x, axis=axis, keepdims=keepdims)
-    for at in np.ndindex(y.shape):
-        y[at] = quotient(float(y[at]), count)
-    return y
+    return each(lambda total: quotient(total, count), reduce_sum(x, axis=axis, keepdims=keepdims))
 
 
 def reshape(x: np.ndarray, *, shape: int | tuple[int, ...]) -> np.ndarray:

@@ -1,9 +1,10 @@
-"""What every file here shares: scalar arithmetic that follows IEEE 754, and the meaning of a negative axis.
+"""What every file here shares: a loop over elements, scalar arithmetic that follows IEEE 754, negative axes.
 
 Python's own floats do, except that `max` may lose a NaN, and that `1.0 / 0.0` and `math.sqrt(-1.0)` raise.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,6 +12,15 @@ import numpy as np
 def floats(x: np.ndarray) -> np.ndarray:
     """x in float64, same shape."""
     return np.asarray(x, dtype=np.float64)
+
+
+def each(f: Callable[[float], float], x: np.ndarray) -> np.ndarray:
+    """f of every element: any shape, the same shape."""
+    x = floats(x)
+    y = np.zeros(x.shape)
+    for at in np.ndindex(x.shape):
+        y[at] = f(float(x[at]))
+    return y
 
 
 def maximum(a: float, b: float) -> float:

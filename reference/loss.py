@@ -15,6 +15,14 @@ def row_maximum(x: np.ndarray, n: int) -> float:
     return largest
 
 
+def exponential_sum(x: np.ndarray, n: int, m: float) -> float:
+    """The sum over c of exp(x[n, c] - m), for x (N, C)."""
+    total = 0.0
+    for c in range(x.shape[1]):
+        total += math.exp(float(x[n, c]) - m)
+    return total
+
+
 def softmax(x: np.ndarray) -> np.ndarray:
     """x (N, C) -> y (N, C), every row positive with sum 1.
 
@@ -24,9 +32,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
     y = np.zeros(x.shape)
     for n in range(x.shape[0]):
         m = row_maximum(x, n)
-        total = 0.0
-        for d in range(x.shape[1]):
-            total += math.exp(float(x[n, d]) - m)
+        total = exponential_sum(x, n, m)
         for c in range(x.shape[1]):
             y[n, c] = math.exp(float(x[n, c]) - m) / total
     return y
@@ -41,9 +47,7 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     y = np.zeros(x.shape)
     for n in range(x.shape[0]):
         m = row_maximum(x, n)
-        total = 0.0
-        for d in range(x.shape[1]):
-            total += math.exp(float(x[n, d]) - m)
+        total = exponential_sum(x, n, m)
         for c in range(x.shape[1]):
             y[n, c] = float(x[n, c]) - m - math.log(total)
     return y

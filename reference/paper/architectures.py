@@ -78,22 +78,22 @@ _ALL = (
 )
 _PAD = Correction("E33", "conv12", "pad", None, 0, "not printed in any of the tables; 6x6 stays 6x6")
 
-_IMAGENET_KEYS = (
-    "baseline",
-    "crelu-conv1-4",
-    "avr-conv1-4",
-    "crelu-conv1-7",
-    "avr-conv1-7",
-    "crelu-conv1-9",
-    "avr-conv1-9",
-    "crelu-all",
-    "crelu-conv1,4,7",
+_IMAGENET = (
+    ("baseline", "S8", "Baseline", tables.S8),
+    ("crelu-conv1-4", "S9", "CReLU (conv1-4)", tables.s9("crelu")),
+    ("avr-conv1-4", "S9", "AVR (conv1-4)", tables.s9("avr")),
+    ("crelu-conv1-7", "S10", "CReLU (conv1-7)", tables.s10("crelu")),
+    ("avr-conv1-7", "S10", "AVR (conv1-7)", tables.s10("avr")),
+    ("crelu-conv1-9", "S11", "CReLU (conv1-9)", tables.s11("crelu")),
+    ("avr-conv1-9", "S11", "AVR (conv1-9)", tables.s11("avr")),
+    ("crelu-all", "S12", "CReLU (all)", tables.S12),
+    ("crelu-conv1,4,7", "S13", "CReLU (conv1,4,7)", tables.S13),
 )
 
 # By family and key; networks that are not here are printed right.
 CORRECTIONS: dict[tuple[str, Key], tuple[Correction, ...]] = {
     ("convpool", ("crelu", "half")): _HALF,
-    **{("imagenet", key): (*(_ALL if key == "crelu-all" else ()), _PAD) for key in _IMAGENET_KEYS},
+    **{("imagenet", key): (*(_ALL if key == "crelu-all" else ()), _PAD) for key, *_ in _IMAGENET},
 }
 
 
@@ -167,22 +167,7 @@ VGG: dict[tuple[int, ...], Architecture] = {
 }
 
 IMAGENET: dict[str, Architecture] = {
-    key: _printed("imagenet", key, table, label, rows)
-    for key, (table, label, rows) in zip(
-        _IMAGENET_KEYS,
-        (
-            ("S8", "Baseline", tables.S8),
-            ("S9", "CReLU (conv1-4)", tables.s9("crelu")),
-            ("S9", "AVR (conv1-4)", tables.s9("avr")),
-            ("S10", "CReLU (conv1-7)", tables.s10("crelu")),
-            ("S10", "AVR (conv1-7)", tables.s10("avr")),
-            ("S11", "CReLU (conv1-9)", tables.s11("crelu")),
-            ("S11", "AVR (conv1-9)", tables.s11("avr")),
-            ("S12", "CReLU (all)", tables.S12),
-            ("S13", "CReLU (conv1,4,7)", tables.S13),
-        ),
-        strict=True,
-    )
+    key: _printed("imagenet", key, table, label, rows) for key, table, label, rows in _IMAGENET
 }
 
 ARCHITECTURES: tuple[Architecture, ...] = (

@@ -6,6 +6,8 @@ the architectures.
 
 from dataclasses import dataclass
 
+from reference.paper.architectures import IMAGENET
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -19,14 +21,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Recipe:
-    """`models` are keys of architectures.IMAGENET; `tables` are those that the supplement names."""
+    """How the networks in these tables of the supplement were trained."""
 
     optimizer: str
     batch: int
     momentum: float | None
     phases: tuple[Phase, ...]
     tables: tuple[str, ...]
-    models: tuple[str, ...]
 
     @property
     def epochs(self) -> int:
@@ -47,15 +48,6 @@ SGD = Recipe(
         Phase(41, 45, 1e-6, 0.0),
     ),
     tables=("S8", "S9", "S10", "S11"),
-    models=(
-        "baseline",
-        "crelu-conv1-4",
-        "avr-conv1-4",
-        "crelu-conv1-7",
-        "avr-conv1-7",
-        "crelu-conv1-9",
-        "avr-conv1-9",
-    ),
 )
 
 # 2e-4 is the "initial" learning rate; whether it changes later is not said.
@@ -65,10 +57,10 @@ ADAM = Recipe(
     momentum=None,
     phases=(Phase(1, 100, 2e-4, None),),
     tables=("S12", "S13"),
-    models=("crelu-all", "crelu-conv1,4,7"),
 )
 
 
 def imagenet_recipe(model: str) -> Recipe | None:
     """How the paper trained this model of architectures.IMAGENET."""
-    return next((recipe for recipe in (SGD, ADAM) if model in recipe.models), None)
+    network = IMAGENET.get(model)
+    return next((recipe for recipe in (SGD, ADAM) if network and network.table in recipe.tables), None)
