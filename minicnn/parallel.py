@@ -72,7 +72,8 @@ def use_threads(count: int) -> Iterator[None]:
 def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     """Slices that cover range(n); the temporary arrays of one slice fit in the budget of `like`'s device.
 
-    On the CPU their number is a multiple of four where that is worth it: five for two threads, and one waits.
+    On the CPU their number is a multiple of four where that is worth it: with five for two threads, one thread would
+    wait while the other does the last.
     """
     if array_module(like) is not np:
         return cut(0, n, DEVICE_PIECE_BYTES // _share // max(1, sample_bytes))

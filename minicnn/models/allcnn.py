@@ -20,6 +20,7 @@ The tables fit images of 224 pixels and divisions that round down; the 227 of Ca
 
 Two corrections of "CReLU (all)", marked below (E4): conv11 reads the 2 x 512 channels that conv10 gives, not 512; and
 ReLU follows it, not CReLU, since conv12 reads 512 channels.  So it has half the weights of the baseline, as published.
+E4 and E33 are entries of docs/errata.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The CIFAR networks of the paper's Table 1 (supplement, tables "Baseline/AVR ... CReLU (half)").
+"""The CIFAR networks of the paper's Table 1 (supplement, S2 and S3).
 
     name    kernel, stride, pad             as printed, for the baseline
     conv1   3x3x3x96,    1, 1
@@ -9,14 +9,15 @@
     conv5   3x3x192x192, 1, 1
     pool2   3x3,         2, 0   max         ceil mode: 16 -> 8
     conv6   3x3x192x192, 1, 1
-    conv7   1x1x192x192, 1, 1               the pad of 1 makes 8 -> 10
+    conv7   1x1x192x192, 1, 1               the pad of 1 makes 8 -> 10 (E2)
     conv8   1x1x192x10,  1, 0
     pool3   10x10               average     global: every geometry works
 
 For "half" the paper prints 48 filters at conv3 (and 96 channels into conv4), which is a quarter of the 192 of its CReLU
-network and makes 0.52M parameters; we build half of them, 96, which makes 0.64M (the paper says 0.7M).
-The printed table lacks one 96-96 convolution of ConvPool-CNN-C (Springenberg et al. 2014); arch="convpool-c" is that
-network, with its unpadded conv7 (here called conv7 of 9) and 6x6 features at the end.
+network and makes 0.52M parameters; we build half of them, 96, which makes 0.64M (E1; the paper says 0.7M).
+The printed table lacks one 96-96 convolution of ConvPool-CNN-C (E6; Springenberg et al. 2014); arch="convpool-c" is
+that network, with nine convolutions, of which conv7 has no pad, and 6x6 features at the end.
+E1, E2, ... are entries of docs/errata.md.
 """
 
 from __future__ import annotations

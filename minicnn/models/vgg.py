@@ -1,4 +1,4 @@
-"""The VGG-like CIFAR network of the paper's Table 2, after Zagoruyko's cifar.torch (supplement, tables "VGG ...").
+"""The VGG-like CIFAR network of the paper's Table 2, after Zagoruyko's cifar.torch (supplement, S4 to S7).
 
 Blocks of 3x3 convolutions with pad 1, each followed by batch normalisation and ReLU, each block by a 2x2 max pool:
 
@@ -14,7 +14,7 @@ from minicnn.nn import Sequential, init
 from minicnn.nn.init import Scheme
 
 BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
-LAYERS = sum(map(len, BLOCKS))
+CONVOLUTIONS = sum(map(len, BLOCKS))
 
 
 def dropout_rates(at: tuple[int, ...]) -> dict[int, float]:
@@ -56,8 +56,8 @@ def vgg(
     """
     check_activation("vgg", act)
     at = tuple(sorted(set(at)))
-    if not all(1 <= number <= LAYERS for number in at):
-        raise ValueError(f"vgg: `at` names convolutions 1 .. {LAYERS}, got {at}")
+    if not all(1 <= number <= CONVOLUTIONS for number in at):
+        raise ValueError(f"vgg: `at` names convolutions 1 .. {CONVOLUTIONS}, got {at}")
     rates = dropout_rates(at)
     rows: list[Row] = []
     number = 0

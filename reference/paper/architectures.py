@@ -7,7 +7,7 @@ CONVPOOL_C  (act, width)  ConvPool-CNN-C with its nine convolutions (Springenber
 VGG         layers with CReLU, () to (1, 3, 5)  Tables S4 to S7, CIFAR
 IMAGENET    "baseline", "crelu-conv1-4", ...    Tables S8 to S13
 
-E1, E2, ... are entries of our list of errata. How many parameters each network has, and how large its maps are, is in
+E1, E2, ... are entries of docs/errata.md. How many parameters each network has, and how large its maps are, is in
 sizes.py.
 """
 

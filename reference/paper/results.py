@@ -3,7 +3,7 @@
 Numbered as LaTeX numbers them, in the order of the source: 1 CIFAR, 2 CIFAR with VGG, 3 others on CIFAR, 4 ImageNet,
 5 others on ImageNet, 6 correlations. Every table is a tuple of rows. `label` is what the paper prints (with a hyphen
 for its dashes), the fields beside it are for looking up, and `*_error` is the number behind a plus-minus sign. Error
-rates are in percent. E26 and the like are entries of our list of errata.
+rates are in percent. E26 and the like are entries of docs/errata.md.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class CifarRow:
     params_millions: float
 
 
-# The paper prints the two data sets side by side, with one column of parameter counts (E6: see architectures.py).
+# The paper prints the two data sets side by side, with one column of parameter counts (E6: see sizes.py).
 TABLE_1 = (
     CifarRow("Baseline", "relu", "base", "cifar10", 1.09, 9.17, 10.20, 0.09, 7.55, 1.4),
     CifarRow("+ (double)", "relu", "double", "cifar10", 0.47, 8.65, 9.87, 0.09, 7.28, 5.6),
