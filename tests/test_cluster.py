@@ -5,18 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import nn, ops
+from minicnn import Stream, Tape, nn, ops
 from minicnn.backend import CPU, to_host
 from minicnn.cluster import ALONE, Part
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
 from minicnn.fast.cpu import norm
+from minicnn.models import convpool, vgg
 from minicnn.optim import SGD
-from minicnn.training import Trainer, evaluate
+from minicnn.training import Interrupted, Trainer, evaluate
 from reference.norm import batch_norm as by_loops
 from tests.devices import on_devices
-from tests.ranks import on_threads
+from tests.ranks import Thread, on_threads
+from tests.test_training import network
 
 DATA = textures(37, 11)
 SPLITS = [(0, 5), (2, 3), (1, 0, 4), (0, 0, 5)]  # samples of each rank
@@ -31,8 +33,6 @@ def test_shares_cover_everything_in_order_and_are_equal(start, length, size):
 
 
 def on_threads_without_talk(size, work):
-    from tests.ranks import Thread
-
     return [work(Thread(rank, size, None, None)) for rank in range(size)]
 
 
@@ -132,14 +132,11 @@ def test_the_loss_is_a_share_of_the_mean(split):
     np.testing.assert_allclose(np.concatenate([own(1.0)[0] for _, own in pairs]), vjp(1.0)[0])
 
 
-def make(device, cluster, batch=7):
-    """In float64, with everything that could depend on the number of ranks."""
-    model = nn.Sequential(
-        nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm(6), nn.CReLU(), nn.MaxPool2d(3), nn.Dropout(0.2), nn.GlobalAvgPool(),
-        nn.Linear(12, 10),
-    ).initialise(3).to(device, np.float64)  # fmt: skip
+def make(device, cluster):
+    """In float64."""
+    model = network(seed=3).to(device, np.float64)
     normalise = Normaliser.of(DATA.train_images)
-    batches = Batches(DATA.train_images, DATA.train_labels, batch, normalise, Augmentation(shift=2), 3, cluster)
+    batches = Batches(DATA.train_images, DATA.train_labels, 7, normalise, Augmentation(shift=2), 3, cluster)
     optimiser = SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=1e-3, clip=1.0)
     return Trainer(model, optimiser, Doubled(batches), device=device, seed=3, cluster=cluster)
 
@@ -193,8 +190,6 @@ def test_without_global_statistics_it_would_differ():
 
 
 def test_all_stop_after_the_same_step():
-    from minicnn.training import Interrupted
-
     def work(cluster):
         trainer, steps = make(CPU, cluster), []
         with pytest.raises(Interrupted):
@@ -222,10 +217,6 @@ def test_evaluation_has_the_bits_of_one_process(size):
 @on_devices
 def test_a_network_takes_an_empty_part(device):
     """Also by its fast versions, which may not expect it."""
-    from minicnn.autodiff import Tape
-    from minicnn.models import convpool, vgg
-    from minicnn.random import Stream
-
     for model in (vgg("crelu", (1, 3), scale=0.05), convpool("crelu", "half", scale=0.05, dropout=(0.1, 0.5, 0.5))):
         model.to(device)
         x = device.put(np.zeros((0, 32, 32, 3), np.float32))

@@ -20,14 +20,19 @@ from tests.standin import launches, reset_sync_count, sync_count
 DATA = textures(200, 100)
 
 
-def make(device, lr=0.05, batch=32, seed=3):
-    model = nn.Sequential(
+def network(seed):
+    """With everything that could depend on the device, the step or the number of ranks."""
+    return nn.Sequential(
         nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm(6), nn.CReLU(), nn.MaxPool2d(3), nn.Dropout(0.2), nn.GlobalAvgPool(),
         nn.Linear(12, 10),
-    ).initialise(seed).to(device)  # fmt: skip
+    ).initialise(seed)  # fmt: skip
+
+
+def make(device, seed=3):
+    model = network(seed).to(device)
     normalise = Normaliser.of(DATA.train_images)
-    batches = Batches(DATA.train_images, DATA.train_labels, batch, normalise, Augmentation(shift=2), seed)
-    optimiser = SGD(model.parameters(), OneCycle(lr, 4 * len(batches)), momentum=0.9, weight_decay=1e-3, clip=1.0)
+    batches = Batches(DATA.train_images, DATA.train_labels, 32, normalise, Augmentation(shift=2), seed)
+    optimiser = SGD(model.parameters(), OneCycle(0.05, 4 * len(batches)), momentum=0.9, weight_decay=1e-3, clip=1.0)
     return Trainer(model, optimiser, batches, device=device, seed=seed)
 
 
@@ -97,17 +102,13 @@ def test_a_step_does_not_wait_for_the_device():
 
 
 def test_other_seeds_other_results():
-    a, b = make_on_cpu(seed=1), make_on_cpu(seed=2)
+    a, b = make(CPU, seed=1), make(CPU, seed=2)
     assert a.finish_epoch() != b.finish_epoch()
-
-
-def make_on_cpu(**options):
-    return make(CPU, **options)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_loss_that_is_not_finite_stops_with_its_place():
-    trainer = make_on_cpu()
+    trainer = make(CPU)
     trainer.finish_epoch()
     trainer.model["0"].weight.data[:] = np.nan
     with pytest.raises(TrainingError, match=r"the loss became nan in epoch 2, step 1 of 7; .* lower learning rate"):
@@ -126,7 +127,7 @@ def test_the_place_counts_batches_without_pictures():
             yield np.full((2, 32, 32, 3), np.nan, np.float32), np.array([0, 1])
             yield np.zeros((0, 32, 32, 3), np.float32), np.zeros(0, np.int64)
 
-    trainer = make_on_cpu()
+    trainer = make(CPU)
     trainer.batches = Damaged()
     with pytest.raises(TrainingError, match=r"the loss became nan in epoch 1, step 1 of 2; "):
         trainer.finish_epoch()
