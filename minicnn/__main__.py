@@ -44,7 +44,6 @@ def _cpu_name() -> str:
 
 
 def _blas() -> list[str]:
-    import numpy  # noqa: F401  (loads the library that is asked about)
     from threadpoolctl import threadpool_info
 
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]

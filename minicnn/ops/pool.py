@@ -6,8 +6,6 @@ least one pixel of the image.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair, op
@@ -89,7 +87,7 @@ def global_avg_pool(x: Array) -> Pair:
     return x.mean(axis=(1, 2)), vjp
 
 
-def pool_windows(where: str, x: Array, k: Size, stride: Size | None, pad: Any, ceil: bool) -> Windows:
+def pool_windows(where: str, x: Array, k: Size, stride: Size | None, pad: Pad, ceil: bool) -> Windows:
     """The windows of a pool, checked: stride None means k, and every pad is smaller than k."""
     windows = Windows.over(where, x, k, k if stride is None else stride, pad, ceil)
     if any(side >= length for sides, length in zip(windows.pad, windows.k, strict=True) for side in sides):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from minicnn.autodiff import Grads, Pair, op
 from minicnn.backend import Array, array_module
@@ -59,7 +58,7 @@ def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     return g.sum(axis=tuple(a for a, n in enumerate(shape) if n == 1), keepdims=True)
 
 
-def normal_axes(where: str, x: Array, axis: Any) -> tuple[int, ...]:
+def normal_axes(where: str, x: Array, axis: Axis) -> tuple[int, ...]:
     """`axis` as a tuple of distinct non-negative axes of x."""
     axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     normal = tuple(a + x.ndim if a < 0 else a for a in axes)
