@@ -93,3 +93,5 @@ def check_norm(x: Array, gamma: Array, beta: Array, moments: tuple[Array, Array]
         raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
     if device_of(mean).name != device_of(x).name:
         raise TypeError(f"batch_norm: x is on {device_of(x)}, its moments on {device_of(mean)}; move them")
+    if not mean.dtype == var.dtype == x.dtype:
+        raise TypeError(f"batch_norm: x has dtype {x.dtype}, its moments {mean.dtype} and {var.dtype}; convert them")
