@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, Device, device_of, is_array
+from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
 THREADS = 256  # in a block
@@ -58,6 +59,12 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     function((blocks(count),), (THREADS,), arguments)
 
 
+def geometry(windows: Windows, channels: int) -> tuple[int, ...]:
+    """H, W, C, kh, kw, sh, sw, top, left, OH, OW: what every kernel about windows is told (`pixel` in common.cuh)."""
+    (top, _), (left, _) = windows.pad
+    return (*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)
+
+
 def source(file: str) -> str:
     """The text of a file of kernels, with what all start with."""
     return (FOLDER / "common.cuh").read_text() + (FOLDER / f"{file}.cu").read_text()
@@ -71,6 +78,7 @@ def options(real: Any, index: Any) -> tuple[str, ...]:
 
 
 def _module(where: Device, file: str, real: Any, index: Any) -> Any:
+    """A file, compiled."""
     assert where.cuda is not None
     key = (where.name, where.cuda, file, real, index)
     if key not in _modules:
@@ -79,10 +87,11 @@ def _module(where: Device, file: str, real: Any, index: Any) -> Any:
 
 
 def _argument(xp: Any, value: Any, real: np.dtype[Any], index: np.dtype[Any]) -> Any:
+    """A value as a kernel takes it."""
     if value is None:
         return np.uint64(0)
     if isinstance(value, np.generic):
         return value
-    if isinstance(value, (bool, int)):
+    if isinstance(value, int):  # or a bool
         return index.type(value)
     return real.type(value) if isinstance(value, float) else xp.ascontiguousarray(value)
