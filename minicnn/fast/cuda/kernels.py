@@ -22,7 +22,7 @@ from minicnn.ops.windows import Windows
 FOLDER = Path(__file__).parent
 THREADS = 256  # in a block
 MOST_BLOCKS = 65_535  # of a launch, far from CUDA's limits; if there are more outputs, each thread computes several
-WIDE = 1 << 30  # from so many elements on, 32-bit indices could overflow
+WIDE = 1 << 30  # from so many elements on (of arrays, or in an argument), 32-bit indices could overflow
 
 _modules: dict[tuple[Any, ...], Any] = {}
 
@@ -52,7 +52,8 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
     arrays = [a for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
     real = np.dtype(real or (np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32))
-    index = np.dtype(np.int64 if max(count, *(a.size for a in arrays)) >= WIDE else np.int32)
+    largest = max(count, *(a.size for a in arrays), *(i for i in inputs if isinstance(i, int)))
+    index = np.dtype(np.int64 if largest >= WIDE else np.int32)
     file, _, name = kernel.partition(".")
     function = _module(where, file, real, index).get_function(name)
     arguments = tuple(_argument(where.xp, a, real, index) for a in (*outputs, *inputs, count))

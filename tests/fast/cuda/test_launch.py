@@ -63,6 +63,18 @@ def test_large_launches_have_64_bit_indices(count, index):
     assert arguments[-1].dtype == ("int32" if index == "int" else "int64")
 
 
+@pytest.mark.parametrize(("total", "index"), [(2**30 - 1, "int"), (2**30, "long long"), (2**33, "long long")])
+def test_large_numbers_are_64_bits_wide(total, index):
+    """The norm of all gradients: few threads, which count to the number of all parameters."""
+    with standin_with_kernels(cuda=Recorder()) as device:
+        x = device.put(np.ones(3, np.float32))
+        kernels.launch("update.squares", (x,), x, 1, total)
+        *_, there, count = device.cuda.calls[0][3]
+    assert device.cuda.modules == [("-DREAL=float", f"-DINDEX={index}")]
+    assert (there, count) == (total, 3)
+    assert there.dtype == count.dtype == ("int32" if index == "int" else "int64")
+
+
 @needs_compiler
 def test_nothing_is_launched_for_nothing():
     with standin_with_kernels() as device:
