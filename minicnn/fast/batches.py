@@ -122,6 +122,8 @@ class Slot:
         """The batch, for the stream that computes."""
         with self.device.active():
             self.cuda.current_stream().wait_event(self.copied)
-        yield self.arrays
-        with self.device.active():
-            self.used = self.cuda.current_stream().record()
+        try:
+            yield self.arrays
+        finally:  # also if the epoch ends here: the network may be computing with them
+            with self.device.active():
+                self.used = self.cuda.current_stream().record()
