@@ -15,14 +15,12 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, Device
-from minicnn.data.loader import Batches, BatchSource
+from minicnn.data.loader import Batches, BatchSource, Labelled
 from minicnn.fast.cuda.kernels import launch
 
 SHARE = 4  # a data set may take up a quarter of the memory that is free
 SLOTS = 3  # batches on their way: one that is computed with, one that is copied, one that is written
 ALIGNED = 256  # bytes: where arrays in a buffer may begin
-
-Labelled = Generator[tuple[Array, Array], None, None]
 
 
 def on_device(source: BatchSource, device: Device) -> BatchSource:
