@@ -1,9 +1,9 @@
-"""Normalisation, flips and shifts, worked out by hand."""
+"""Normalisation, flips, shifts and crops, worked out by hand."""
 
 import numpy as np
 import pytest
 
-from minicnn.data.augment import Augmentation, Normaliser, flip_and_shift
+from minicnn.data.augment import TEN, Augmentation, Normaliser, cut, flip_and_shift
 from minicnn.random import Stream
 
 RNG = np.random.default_rng(0)
@@ -61,3 +61,11 @@ def test_draws():
     flips, shifts = Augmentation(flip=False).draw(100, Stream(0))
     assert not flips.any()
     assert not shifts.any()
+
+
+def test_the_ten_crops_in_order():
+    """The four corners and the centre, then the same mirrored; of pictures that are wider than high."""
+    images = np.arange(2 * 6 * 8 * 3).reshape(2, 6, 8, 3)
+    five = [images[:, :4, :4], images[:, :4, 4:], images[:, 2:, :4], images[:, 2:, 4:], images[:, 1:5, 2:6]]
+    for crop, expected in zip(TEN, [*five, *(part[:, :, ::-1] for part in five)], strict=True):
+        np.testing.assert_array_equal(cut(images, crop, 4), expected)

@@ -1,19 +1,16 @@
-"""The pipeline: order and bits whatever the number of processes, damaged files, processes that die, colours."""
+"""The pipeline: order and bits whatever the number of processes, damaged files, colours that are kept."""
 
-import os
-import signal
 from contextlib import closing
 
 import numpy as np
 import pytest
 
-from minicnn.data.augment import CENTRE, TEN, Crop, cut
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import DataError
 from minicnn.data.decode import View, decode
 from minicnn.data.folders import picture_set
 from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, normalise, squares
-from minicnn.data.workers import CHUNK, SLOTS, Decoders
+from minicnn.data.workers import Decoders
 from tests.data.photos import CLASSES, write_bad_files, write_odd_files, write_set
 
 SIDE, CROP = 40, 36
@@ -89,26 +86,6 @@ def test_normalisation_with_noise():
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_colours_are_the_moments_and_principal_components():
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 5, 3)) * np.array([1.0, 0.5, 0.2])
-    pixels = pixels.astype(np.uint8)
-    colours, flat = Colours.of(pixels), pixels.reshape(-1, 3) / 255
-    np.testing.assert_allclose(colours.mean, flat.mean(axis=0))
-    np.testing.assert_allclose(colours.std, flat.std(axis=0))
-    p, values = np.array(colours.components), np.array(colours.eigenvalues)
-    np.testing.assert_allclose(p.T @ np.diag(values) @ p, np.cov(flat.T, bias=True), atol=1e-12)
-    assert (np.diff(values) < 0).all()
-    np.testing.assert_allclose(colours.noise(np.array([[0, 1, 0]])), [values[1] * p[1]])
-    assert Colours.from_json(colours.as_json()) == colours
-    for wrong in ({"mean": [1, 2]}, {"std": [0.0, 1.0, 1.0]}, {"eigenvalues": [1, 2, float("nan")]}, {"components": 3}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Colours.from_json(colours.as_json() | wrong)
-    with pytest.raises(DataError, match="the same in all pixels"):
-        Colours.of(np.full((1, 2, 2, 3), 7, np.uint8))
-    with pytest.raises(DataError, match="no picture"):
-        Colours.of([])
-
-
 def test_colours_are_kept(data, one, tmp_path, capsys):
     colours = colours_of(data.train, one, BadImages(), tmp_path)
     assert colours.images == len(data.train)
@@ -163,51 +140,6 @@ def test_stopping_early_leaves_the_processes_ready(data, colours, one):
     assert (x == next(iter(batches.epoch(0)))[0]).all()
 
 
-def test_memory_is_bounded(data, one):
-    """Chunks are taken from their source only as memory comes free."""
-    taken = []
-
-    def chunks():
-        for i in range(1000):
-            taken.append(i)
-            yield [View(data.train.path(0), 8)]
-
-    with closing(one.map(chunks())) as results:
-        for _ in range(5):
-            pixels, errors = next(results)
-            assert pixels.shape == (1, 8, 8, 3)
-            assert not errors
-    assert len(taken) <= 5 + SLOTS
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_processes_that_die_are_reported(data):
-    with Decoders(1, SIDE) as decoders:
-        process = decoders._processes[0].process
-        views = [[View(data.train.path(0), SIDE)] * CHUNK] * 20
-        results = decoders.map(views)
-        next(results)
-        for polite in (signal.SIGINT, signal.SIGTERM):
-            os.kill(process.pid, polite)
-        next(results)
-        os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(DataError, match=r"ended with exit code -9, at one of 16 files from .*JPEG on.*--workers"):
-            list(results)
-        with pytest.raises(DataError, match="exit code -9"):
-            list(decoders.map(views))
-    decoders.close()
-    assert not process.is_alive()
-    with pytest.raises(ValueError, match="after close"):
-        next(decoders.map(views))
-
-
-def test_crops():
-    images = np.arange(2 * 6 * 6 * 3).reshape(2, 6, 6, 3)
-    np.testing.assert_array_equal(cut(images, CENTRE, 4), images[:, 1:5, 1:5])
-    np.testing.assert_array_equal(cut(images, Crop(1, 0, flip=True), 4), images[:, 2:, :4][:, :, ::-1])
-    assert len({cut(images, crop, 4).tobytes() for crop in TEN}) == 10
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"crop": 41}, "no crop of 41"), ({"batch": 0}, "batches of 0")],
@@ -215,5 +147,3 @@ def test_crops():
 def test_nonsense_is_refused(data, colours, one, options, message):
     with pytest.raises(ValueError, match=message):
         make(data, colours, one, **options)
-    with pytest.raises(ValueError, match="at least one process"):
-        Decoders(0, SIDE)
