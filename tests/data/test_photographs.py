@@ -12,6 +12,7 @@ from minicnn.data.folders import picture_set
 from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, normalise, squares
 from minicnn.data.workers import Decoders
 from tests.data.photos import CLASSES, write_bad_files, write_odd_files, write_set
+from tests.ranks import Thread
 
 SIDE, CROP = 40, 36
 
@@ -61,6 +62,15 @@ def test_batches_do_not_depend_on_the_number_of_processes_nor_on_the_start(data,
     np.testing.assert_array_equal(np.sort(every), np.sort(data.train.labels))
     other = next(iter(batches.epoch(2)))
     assert (other[0] != first[0][0]).any()
+
+
+def test_ranks_have_equal_parts_of_the_same_batches(data, colours, one):
+    whole = list(make(data, colours, one).epoch(1))
+    ranks = [list(make(data, colours, one, cluster=Thread(rank, 3, None, None)).epoch(1)) for rank in range(3)]
+    assert [[len(labels) for _, labels in rank] for rank in ranks] == [[6, 6, 4], [7, 7, 5], [7, 7, 5]]
+    for parts, batch in zip(zip(*ranks, strict=True), whole, strict=True):
+        for together, one_array in zip(zip(*parts, strict=True), batch, strict=True):
+            np.testing.assert_array_equal(np.concatenate(together), one_array)
 
 
 def test_what_a_batch_consists_of(data, colours, one):
