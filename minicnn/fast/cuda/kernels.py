@@ -51,7 +51,9 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
         if not output.flags.c_contiguous:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
     arrays = [a for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
-    real = np.dtype(real or (np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32))
+    if real is None:
+        real = "float64" if any(a.dtype == np.float64 for a in arrays) else "float32"
+    real = np.dtype(real)
     largest = max(count, *(a.size for a in arrays), *(i for i in inputs if isinstance(i, int)))
     index = np.dtype(np.int64 if largest >= WIDE else np.int32)
     file, _, name = kernel.partition(".")
