@@ -110,11 +110,11 @@ def conv(draw):
 
 
 def pointwise_conv(draw):
-    """A convolution with kernel 1, which has a faster version."""
+    """A convolution with kernel 1, which has a faster version, with and without pad."""
     n, h, w, c, f = (draw(SMALL) for _ in range(5))
     generator = rng(draw)
     arrays = (distinct(generator, n, h, w, c), distinct(generator, 1, 1, c, f))
-    return arrays + ((distinct(generator, f),) if draw(st.booleans()) else ()), {}
+    return arrays + ((distinct(generator, f),) if draw(st.booleans()) else ()), {"pad": padding(draw, 2)}
 
 
 def any_conv(draw):

@@ -27,16 +27,12 @@ def read_archive(path: Path, source: Source) -> tuple[Version, Contents]:
     with reading(path):
         check_md5(path, source)
         with open(path, "rb") as stream:
-            version, contents = read_members(stream, source, str(path))
-    for file in version.files:
-        verify(contents[file.name], file, f"{file.name} in {path}")
-    return version, contents
+            return read_members(stream, source, str(path))
 
 
 def check_md5(path: Path, source: Source) -> None:
     """An archive with an official name must be the official one."""
-    official = {archive.name: archive.md5 for version in source.versions for archive in version.archives}
-    expected = official.get(path.name)
+    expected = source.md5_of(path.name)
     if expected is None:
         return
     with open(path, "rb") as stream:
@@ -55,16 +51,19 @@ def limit(source: Source) -> int:
 
 
 def read_members(stream: BinaryIO, source: Source, where: str) -> tuple[Version, Contents]:
-    """The files of the first version that is complete in a .tar.gz or .tar.xz.  They are still to be verified."""
+    """The first version that is complete in a .tar.gz or .tar.xz, and its files, verified; `where` is its name."""
     try:
         with _decompress(stream) as plain:
             bounded = _Bounded(plain, limit(source))
             with tarfile.open(fileobj=bounded, mode="r|", bufsize=BLOCK) as tar:
-                return _collect(tar, source)
+                version, contents = _collect(tar, source)
     except DataError as error:
         raise DataError(f"{where}: {error}") from None
     except Exception as error:  # tarfile, gzip and lzma raise many kinds on damaged input
         raise DataError(f"{where} is cut short, damaged or not a tar archive ({error}).\n{REMEDY}") from error
+    for file in version.files:
+        verify(contents[file.name], file, f"{file.name} in {where}")
+    return version, contents
 
 
 def _collect(tar: tarfile.TarFile, source: Source) -> tuple[Version, Contents]:

@@ -23,7 +23,7 @@ class Normaliser:
 
     @staticmethod
     def of(images: np.ndarray) -> Normaliser:
-        """The moments of a training set (N, H, W, C), exactly: they are sums of integers."""
+        """The moments of a training set (N, H, W, C), from how often each of the 256 values occurs: no long sums."""
         levels = np.arange(256, dtype=np.float64) / 255
         mean, std = [], []
         for c in range(images.shape[3]):
@@ -67,8 +67,8 @@ class Augmentation:
         return flips, rng.integers(-self.shift, self.shift + 1, (n, 2))
 
 
-def apply(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Flip and shift a batch x (n, H, W, C), each image in its own way."""
+def flip_and_shift(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """A batch x (n, H, W, C), each image flipped or not, then moved by shifts (n, 2): down and to the right."""
     x = np.where(flips[:, None, None, None], x[:, :, ::-1], x)
     if not shifts.any():
         return x
@@ -96,6 +96,7 @@ TEN = (*_FIVE, *(crop._replace(flip=True) for crop in _FIVE))  # Krizhevsky et a
 
 def cut(images: np.ndarray, crop: Crop, size: int) -> np.ndarray:
     """The crop of size x size from images (N, H, W, C): a view."""
-    top, left = (round(share * (length - size)) for share, length in zip(crop, images.shape[1:3], strict=False))
+    _, height, width, _ = images.shape
+    top, left = round(crop.down * (height - size)), round(crop.across * (width - size))
     part = images[:, top : top + size, left : left + size]
     return part[:, :, ::-1] if crop.flip else part

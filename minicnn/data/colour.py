@@ -36,28 +36,28 @@ class Colours:
     @staticmethod
     def of(pictures: Iterable[np.ndarray]) -> Colours:
         """Of uint8 images (H, W, 3), one after the other; exactly, since all sums are of integers."""
-        images, count = 0, 0
+        images, pixels = 0, 0
         first, second = np.zeros(3), np.zeros((3, 3))  # integers below 2^53: exact up to 10^11 pixels
         for picture in pictures:
             values = picture.reshape(-1, 3).astype(np.float64)
             first += values.sum(axis=0)
             second += values.T @ values
-            images, count = images + 1, count + len(values)
-        if not count:
+            images, pixels = images + 1, pixels + len(values)
+        if not pixels:
             raise DataError("no picture of the training set could be read, so there is no mean of its colours")
-        mean = first / count / 255
-        covariance = second / count / 255**2 - np.outer(mean, mean)
+        mean = first / pixels / 255
+        covariance = second / pixels / 255**2 - np.outer(mean, mean)
         std = np.sqrt(np.maximum(np.diag(covariance), 0))
         if not (std > 1e-6).all():
             raise DataError("a colour is the same in all pixels of the training set; it cannot be normalised")
-        values, vectors = np.linalg.eigh(covariance)
+        eigenvalues, vectors = np.linalg.eigh(covariance)  # the smallest first
         components = vectors.T[::-1]
         components = components * np.sign(components[np.arange(3), np.abs(components).argmax(axis=1)])[:, None]
         return Colours(
             images,
             tuple(mean.tolist()),
             tuple(std.tolist()),
-            tuple(np.maximum(values[::-1], 0).tolist()),
+            tuple(np.maximum(eigenvalues[::-1], 0).tolist()),
             tuple(tuple(row) for row in components.tolist()),
         )
 

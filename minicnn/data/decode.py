@@ -56,15 +56,13 @@ def decode(view: View, side: int, *, upright: bool = False) -> np.ndarray:
 
 def read_square(path: str | Path, side: int) -> np.ndarray:
     """The square of a user's photograph, turned upright, without Pillow's warnings: (side, side, 3) uint8."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return decode(View(str(path), side), side, upright=True)
 
 
 def read_whole(path: str | Path, longest: int) -> np.ndarray:
-    """All of a user's photograph, upright, its longer side at most `longest` pixels: (H, W, 3) uint8."""
-    with warnings.catch_warnings(), _opened(str(path)) as picture:
-        warnings.simplefilter("ignore")
+    """All of a user's photograph, in the same way, its longer side at most `longest` pixels: (H, W, 3) uint8."""
+    with warnings.catch_warnings(action="ignore"), _opened(str(path)) as picture:
         rgb = _rgb(picture, upright=True)
         rgb.thumbnail((longest, longest))
         return np.asarray(rgb)
@@ -87,17 +85,19 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _rgb(picture: Any, upright: bool) -> Any:
+    """In three channels of 8 bits."""
     from PIL import Image, ImageOps
 
     if upright:
         picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith(("I;16", "I", "F")):  # 16 bits or more of grey; Pillow would clip them to 8
+    if picture.mode.startswith(("I", "F")):  # 16 bits or more of grey; Pillow would clip them to 8
         grey = np.asarray(picture, np.float64)
         return Image.fromarray((grey / max(1.0, grey.max() / 255)).clip(0, 255).astype(np.uint8)).convert("RGB")
     return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
 def _part(picture: Any, view: View, side: int) -> np.ndarray:
+    """The pixels of a view, resized from the box that it has in the picture."""
     from PIL import Image
 
     width, height = picture.size

@@ -20,7 +20,7 @@ from pathlib import Path
 from minicnn.checkpoint import TEMPORARY
 from minicnn.data.archive import limit, read_archive, read_members
 from minicnn.data.dataset import DataError
-from minicnn.data.files import Contents, Source, Version, store, storing, sweep, verify
+from minicnn.data.files import Contents, Source, Version, store, storing, sweep
 
 TIMEOUT = 20  # seconds without an answer
 NPM_TIMEOUT = 1800  # seconds for all of it
@@ -74,17 +74,13 @@ def official_archive(source: Source, _: Path) -> tuple[Version, Contents]:
             content = _receive(response, limit(source))
     except (OSError, http.client.HTTPException) as error:
         raise DataError(f"{source.url}: {getattr(error, 'reason', None) or error}") from error
-    official = {archive.name: archive.md5 for version in source.versions for archive in version.archives}
-    expected = official[source.url.rpartition("/")[2]]
+    expected = source.md5_of(source.url.rpartition("/")[2])
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise DataError(
             f"{source.url}: what came is not the archive ({len(content):,} bytes, md5 {found}, not {expected})"
         )
-    version, contents = read_members(io.BytesIO(content), source, source.url)
-    for file in version.files:
-        verify(contents[file.name], file, f"{file.name} in {source.url}")
-    return version, contents
+    return read_members(io.BytesIO(content), source, source.url)
 
 
 def _receive(response: http.client.HTTPResponse, most: int) -> bytes:

@@ -18,7 +18,7 @@ from minicnn.checkpoint import TEMPORARY, atomic_write_bytes
 from minicnn.data.dataset import DataError
 
 REMEDY = "Delete it and get it again; without --data, minicnn downloads what it does not find."
-STALE = 24 * 3600  # seconds after which nobody can still be writing one
+STALE = 24 * 3600  # seconds: a temporary file older than this has been left by a process that was killed
 
 
 class Format(Protocol):
@@ -29,7 +29,7 @@ class Format(Protocol):
 
 @dataclass(frozen=True)
 class File:
-    """One file: its name, how many images it holds, its size in bytes and its checksum (see `checksum`)."""
+    """One file: its name, how many images it holds, its size in bytes and its checksum, "kind:digits" (`checksum`)."""
 
     name: str
     images: int
@@ -74,6 +74,10 @@ class Source:
     url: str
     npm: str | None = None
 
+    def md5_of(self, archive: str) -> str | None:
+        """The checksum of the official archive with this name; None if there is none."""
+        return {a.name: a.md5 for version in self.versions for a in version.archives}.get(archive)
+
     def accepted(self) -> str:
         """What a folder may hold, for error messages."""
         lines = []
@@ -106,24 +110,19 @@ def checksum(kind: str, content: bytes, records: int) -> str:
 def verify(content: bytes, file: File, where: str) -> None:
     """DataError unless the content is the very file.  `where` names it in the message."""
     check_size(len(content), file, where)
-    check_sum(content, file.checksum, where, file.images)
+    kind, expected = file.checksum.split(":")
+    found = checksum(kind, content, file.images)
+    if found != expected:
+        raise DataError(
+            f"{where} is damaged, or is not the original: its checksum is wrong.\n"
+            f"  expected {kind} {expected}\n  found    {kind} {found}\n{REMEDY}"
+        )
 
 
 def check_size(size: int, file: File, where: str) -> None:
     if size != file.size:
         problem = "is cut short" if size < file.size else "is too long"
         raise DataError(f"{where} {problem}: {size:,} bytes, expected {file.size:,}.\n{REMEDY}")
-
-
-def check_sum(content: bytes, expected: str, where: str, records: int = 1) -> None:
-    """`expected` is "kind:digits"."""
-    kind, digits = expected.split(":")
-    found = checksum(kind, content, records)
-    if found != digits:
-        raise DataError(
-            f"{where} is damaged, or is not the original: its checksum is wrong.\n"
-            f"  expected {kind} {digits}\n  found    {kind} {found}\n{REMEDY}"
-        )
 
 
 def read_file(path: Path, file: File) -> bytes:
@@ -137,6 +136,7 @@ def read_file(path: Path, file: File) -> bytes:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
+    """Turns the errors of the file system into one that names the file."""
     try:
         yield
     except OSError as error:

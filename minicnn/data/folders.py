@@ -23,7 +23,7 @@ from minicnn.data.dataset import DataError
 from minicnn.data.decode import SUFFIXES, printable
 from minicnn.data.ground_truth import class_names, labels_of_flat
 
-TRAIN, VALIDATION = ("train",), ("val", "validation")
+TRAIN, VALIDATION = "train", ("val", "validation")
 KEPT = 10  # without a validation set: one file of so many is for validation
 
 
@@ -71,7 +71,7 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
     root = Path(root).expanduser()
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}; --data names one with train/<class>/ and val/ in it")
-    train_root = next((root / name for name in TRAIN if (root / name).is_dir()), root)
+    train_root = root / TRAIN if (root / TRAIN).is_dir() else root
     validation_root = next((root / name for name in VALIDATION if (root / name).is_dir()), None)
     ignored: list[str] = []
     classes = tuple(name for name in _folders(train_root) if train_root != root or name not in VALIDATION)
@@ -112,6 +112,7 @@ def _is_flat(folder: Path) -> bool:
 
 
 def _by_class(root: Path, classes: tuple[str, ...], ignored: list[str]) -> Pictures:
+    """The pictures in root/<class>/, class by class; what is none is added to `ignored`."""
     names: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
@@ -155,5 +156,6 @@ def _files(root: Path, inside: str, ignored: list[str], above: tuple[str, ...] =
 
 
 def _some(names: list[str]) -> str:
+    """The first of these names, for a message."""
     shown = ", ".join(printable(name) for name in names[:5])
     return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

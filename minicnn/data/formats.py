@@ -22,7 +22,7 @@ Planes = tuple[np.ndarray, np.ndarray]  # images (n, 3, 32, 32) uint8, labels (n
 class Binary:
     """Records of `label_bytes` labels and 3072 pixels.  CIFAR-100 has two labels, coarse and fine: we use the last."""
 
-    label_bytes: int = 1
+    label_bytes: int
 
     def parse(self, content: bytes) -> Planes:
         record = self.label_bytes + PIXELS
@@ -36,7 +36,7 @@ class Binary:
 class Pickled:
     """A pickled dictionary with the pixels under b"data" and a list of labels under `label_key`."""
 
-    label_key: bytes = b"labels"
+    label_key: bytes
 
     def parse(self, content: bytes) -> Planes:
         batch = loads(content)

@@ -16,10 +16,12 @@ import numpy as np
 
 from minicnn.backend import Array
 from minicnn.cluster import ALONE, Communicator
-from minicnn.data.augment import Augmentation, Normaliser, apply
+from minicnn.data.augment import Augmentation, Normaliser, flip_and_shift
 from minicnn.random import Stream
 
 AHEAD = 3  # batches made ready in advance
+
+Labelled = Generator[tuple[Array, Array], None, None]  # (images, labels), batch by batch
 
 
 class BatchSource(Protocol):
@@ -33,7 +35,7 @@ class BatchSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[Array, Array], None, None]: ...
+    def epoch(self, epoch: int, start: int = 0) -> Labelled: ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Batches:
         """Batches in an epoch."""
         return -(-len(self.images) // self.batch)
 
-    def epoch(self, epoch: int, start: int = 0) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
+    def epoch(self, epoch: int, start: int = 0) -> Labelled:
         """(x float32, labels) of the batches start, start + 1, ... of an epoch, made in another thread."""
         return ahead(self._make(epoch, start), AHEAD)
 
@@ -75,12 +77,13 @@ class Batches:
         """This rank's part of batch k, as positions in the order of an epoch."""
         return self.cluster.shard(k * self.batch, min(len(self.images), (k + 1) * self.batch))
 
-    def _make(self, epoch: int, start: int) -> Generator[tuple[np.ndarray, np.ndarray], None, None]:
+    def _make(self, epoch: int, start: int) -> Labelled:
         order, flips, shifts = self.draw(epoch)
         for k in range(start, len(self)):
             at = self.share(k)
             chosen = order[at]
-            yield apply(self.normalise(self.images[chosen]), flips[at], shifts[at]), self.labels[chosen]
+            x = self.normalise(self.images[chosen])
+            yield flip_and_shift(x, flips[at], shifts[at]), self.labels[chosen]
 
 
 def ahead(items: Generator[Any, None, None], count: int) -> Generator[Any, None, None]:

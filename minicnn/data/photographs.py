@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -25,11 +25,9 @@ from minicnn.data.colour import ALPHA, Colours
 from minicnn.data.dataset import DataError
 from minicnn.data.decode import View
 from minicnn.data.folders import Pictures
-from minicnn.data.loader import AHEAD, ahead
+from minicnn.data.loader import AHEAD, Labelled, ahead
 from minicnn.data.workers import CHUNK, Decoders
 from minicnn.random import Stream
-
-Labelled = Generator[tuple[np.ndarray, np.ndarray], None, None]  # (images, labels), batch by batch
 
 SAMPLE = 10_000  # training images that the colours are computed from, at most
 
@@ -96,7 +94,7 @@ class PhotoBatches:
                 chosen, own = batch(k)
                 views, drawn = self._draw(chosen, Stream(self.seed).child("augment").at(epoch * len(self) + k))
                 views, noise[k] = views[own], drawn[own]
-                yield from (views[i : i + CHUNK] for i in range(0, len(views), CHUNK))
+                yield from _chunks(views)
 
         with closing(self.decoders.map(chunks())) as decoded:
             for k in range(start, len(self)):
@@ -157,8 +155,10 @@ def _squares(pictures: Pictures, decoders: Decoders, bad: BadImages) -> Labelled
             start += len(pixels)
 
 
-def _chunks(views: Iterator[View]) -> Iterator[list[View]]:
-    while chunk := list(itertools.islice(views, CHUNK)):
+def _chunks(views: Iterable[View]) -> Iterator[list[View]]:
+    """What the decoding processes are given, CHUNK at a time."""
+    left = iter(views)
+    while chunk := list(itertools.islice(left, CHUNK)):
         yield chunk
 
 

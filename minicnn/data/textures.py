@@ -19,6 +19,7 @@ from minicnn.data.dataset import Dataset
 from minicnn.random import Stream
 
 SIZE = 32
+BLOCK = 500  # images drawn together, from one stream
 Pattern = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 # u, v: position in periods, (n, 32, 32), with a random origin; angle and noise: for those that want them
@@ -65,10 +66,8 @@ def _split(n: int, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
     return images, labels
 
 
-BLOCK = 500  # images drawn together, from one stream
-
-
 def _block(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
+    """BLOCK images (BLOCK, 32, 32, 3) uint8 and their labels, as many of each class."""
     rng = stream.generator()
     labels = rng.permutation(np.arange(BLOCK) % len(PATTERNS))
     column, row = np.meshgrid(np.arange(SIZE), np.arange(SIZE))

@@ -1,7 +1,7 @@
 """Processes that decode pictures into shared memory.
 
     with Decoders(workers=2, side=256) as decoders:
-        for pixels, errors in decoders.map(chunks):      # a chunk is a list of Views of one size
+        for pixels, errors in decoders.map(chunks):      # a chunk is a list of 1 .. CHUNK Views of one size
             ...                                          # pixels (n, crop, crop, 3) uint8, errors {index: why}
 
 Results come in the order of the chunks, whatever process did which and when.  A chunk goes to the process with the
@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -115,6 +115,7 @@ class Decoders:
                     self._fetch()
 
     def _idle(self) -> _Process | None:
+        """The process with the least to do; None if it has enough."""
         least = min(self._processes, key=lambda one: len(one.given))
         return least if len(least.given) < DEPTH else None
 
@@ -139,7 +140,7 @@ class Decoders:
             del one.given[number]
         return found
 
-    def _report(self, one: _Process) -> None:
+    def _report(self, one: _Process) -> NoReturn:
         """Raise: a process has ended by itself."""
         one.process.join(PATIENCE)
         chunk = next(iter(one.given.values()))

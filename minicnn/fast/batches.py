@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, Device, fast_versions
-from minicnn.data.loader import Batches, BatchSource
+from minicnn.data.loader import Batches, BatchSource, Labelled
 from minicnn.fast.cuda.kernels import launch
 
 SHARE = 4  # a data set may take up a quarter of the memory that is free
 SLOTS = 3  # batches on their way: one that is computed with, one that is copied, one that is written
 ALIGNED = 256  # bytes: where arrays in a buffer may begin
-
-Labelled = Generator[tuple[Array, Array], None, None]
 
 
 def on_device(source: BatchSource, device: Device) -> BatchSource:
@@ -121,6 +119,8 @@ class Slot:
         """The batch, for the stream that computes."""
         with self.device.active():
             self.cuda.current_stream().wait_event(self.copied)
-        yield self.arrays
-        with self.device.active():
-            self.used = self.cuda.current_stream().record()
+        try:
+            yield self.arrays
+        finally:  # also if the epoch ends here: the network may be computing with them
+            with self.device.active():
+                self.used = self.cuda.current_stream().record()

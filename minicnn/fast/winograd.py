@@ -66,7 +66,7 @@ B_T = np.array(
     ]
 )
 POINTS = np.array([0, 1, -1, 2, -2])  # and infinity, which sees the last coefficient alone
-SCALE = np.array([6, -4, -4, 1, 1]) / 24  # 1 / the product of a point's distances from the others, up to sign
+SCALE = np.array([6, -4, -4, 1, 1]) / 24  # 1 / the product of a point's differences from the others
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,13 @@ class Algorithm:
 @cache
 def matrices(algorithm: Algorithm, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """B' (6, 6), A' (m, 6) and the transformation of the filters (36, r r), in this precision."""
-    b, a, g = (B_T, algorithm.output_matrix, algorithm.filter_transform)
-    return np.ascontiguousarray(b, dtype), np.ascontiguousarray(a, dtype), np.ascontiguousarray(g, dtype)
+    exact = (B_T, algorithm.output_matrix, algorithm.filter_transform)
+    b_t, a_t, filter_transform = (np.ascontiguousarray(matrix, dtype) for matrix in exact)
+    return b_t, a_t, filter_transform
 
 
-BIAS = 7  # the place (1, 1) of a tile
 ALGORITHMS = {3: Algorithm(4, 3), 5: Algorithm(2, 5)}  # by the size of the kernel
+BIAS = 7  # the place (1, 1) of a tile, where a bias is added to M
 
 
 def computes(x: Array, w: Array, stride: Size, least: int) -> bool:

@@ -117,12 +117,17 @@ def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     if x.ndim == 0:
         raise ValueError("dropout: x needs a batch axis, got a scalar")
     xp = array_module(x)
-    threshold = min(round(rate * 65536), 65535)
-    q = 1 - threshold / 65536
+    threshold, scale = rounded_rate(rate)
     kept = stream.uniform16(x.shape[0], x[:1].size) >= threshold  # (N, size of a sample), drawn on the host
     mask = xp.asarray(kept).reshape(x.shape)
 
     def masked(values: Array) -> Array:
-        return xp.where(mask, values * (1 / q), 0)
+        return xp.where(mask, values * scale, 0)
 
     return masked(x), lambda g: (masked(g),)
+
+
+def rounded_rate(rate: float) -> tuple[int, float]:
+    """The number that 16 random bits must reach for an element to be kept; and the scale, 1 / its probability."""
+    threshold = min(round(rate * 65536), 65535)
+    return threshold, 1 / (1 - threshold / 65536)

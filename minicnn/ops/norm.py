@@ -64,21 +64,9 @@ def batch_norm(
     `part` if x is this rank's part of a batch: moments, M and the two sums in gx are those of the whole batch, while
     ggamma and gbeta are this rank's summands, as the gradients of all other parameters are.
     """
+    check_norm(x, gamma, beta, moments, fixed)
     xp = array_module(x)
-    c = x.shape[-1] if x.ndim else 0
-    if x.ndim < 2 or gamma.shape != (c,) or beta.shape != (c,):
-        raise ValueError(
-            f"batch_norm: expected x (N, ..., C), gamma (C,), beta (C,), got {x.shape}, {gamma.shape}, {beta.shape}"
-        )
-    if moments is None:
-        if fixed:
-            raise ValueError("batch_norm: fixed=True needs moments=(mean, variance)")
-        moments = batch_moments(x, part)
-    mean, var = moments
-    if mean.shape != (c,) or var.shape != (c,):
-        raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
-    if device_of(mean).name != device_of(x).name:
-        raise TypeError(f"batch_norm: x is on {device_of(x)}, its moments on {device_of(mean)}; move them")
+    mean, var = batch_moments(x, part) if moments is None else moments
     inverse_std = 1 / xp.sqrt(var + eps)  # (C,)
     part = part or Part(0, len(x))
     count = part.total * math.prod(x.shape[1:-1])
@@ -93,3 +81,23 @@ def batch_norm(
         return (g - (of_1 + h * of_h) / count) * (gamma * inverse_std), ggamma, gbeta
 
     return y, vjp
+
+
+def check_norm(x: Array, gamma: Array, beta: Array, moments: tuple[Array, Array] | None, fixed: bool) -> None:
+    """The arguments of a batch normalisation fit together."""
+    c = x.shape[-1] if x.ndim else 0
+    if x.ndim < 2 or gamma.shape != (c,) or beta.shape != (c,):
+        raise ValueError(
+            f"batch_norm: expected x (N, ..., C), gamma (C,), beta (C,), got {x.shape}, {gamma.shape}, {beta.shape}"
+        )
+    if moments is None:
+        if fixed:
+            raise ValueError("batch_norm: fixed=True needs moments=(mean, variance)")
+        return
+    mean, var = moments
+    if mean.shape != (c,) or var.shape != (c,):
+        raise ValueError(f"batch_norm: moments must be two arrays of shape ({c},), got {mean.shape} and {var.shape}")
+    if device_of(mean).name != device_of(x).name:
+        raise TypeError(f"batch_norm: x is on {device_of(x)}, its moments on {device_of(mean)}; move them")
+    if not mean.dtype == var.dtype == x.dtype:
+        raise TypeError(f"batch_norm: x has dtype {x.dtype}, its moments {mean.dtype} and {var.dtype}; convert them")

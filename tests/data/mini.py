@@ -57,6 +57,16 @@ def mini(label_bytes=1, checksum="sha256", seed=0):
     return Mini(source, contents, arrays, archives)
 
 
+def check(dataset, small):
+    """A Dataset has the arrays and classes of a Mini."""
+    arrays = dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels
+    for ours, expected in zip(arrays, small.arrays, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+        assert ours.flags.c_contiguous
+        assert ours.dtype == (np.uint8 if ours.ndim == 4 else np.int64)
+    assert dataset.classes == small.source.classes
+
+
 def planes(image):
     return b"".join(image[:, :, channel].tobytes() for channel in range(3))
 

@@ -126,7 +126,7 @@ def test_files_of_any_other_archive_are_verified(tmp_path):
 
 @given(st.data())
 def test_damage_is_an_error_or_harmless(data):
-    """With no checksum in the way.  Flipped bytes may be anywhere, in the tar file or in what it is compressed to."""
+    """Flipped bytes may be anywhere, in the tar file or in what it is compressed to, and it may be cut off."""
     compress = data.draw(st.sampled_from([lambda tar: gzip.compress(tar, 1), lambda tar: lzma.compress(tar, preset=0)]))
     tar = bytearray(tar_bytes(MEMBERS))
     headers = [start for start in range(0, len(tar), 512) if tar[start + 257 : start + 262] == b"ustar"]
@@ -139,7 +139,7 @@ def test_damage_is_an_error_or_harmless(data):
         _, contents = read_members(io.BytesIO(bytes(packed[:end])), MINI.source, "here")
     except DataError:
         return
-    assert {name: len(content) for name, content in contents.items()} == {n: len(c) for n, c in BIN.items()}
+    assert contents == BIN
 
 
 def damage(content, positions, data):

@@ -1,9 +1,9 @@
-"""Normalisation, flips and shifts, worked out by hand."""
+"""Normalisation, flips, shifts and crops, worked out by hand."""
 
 import numpy as np
 import pytest
 
-from minicnn.data.augment import Augmentation, Normaliser, apply
+from minicnn.data.augment import TEN, Augmentation, Normaliser, cut, flip_and_shift
 from minicnn.random import Stream
 
 RNG = np.random.default_rng(0)
@@ -30,20 +30,26 @@ def test_a_constant_channel_is_refused():
         Normaliser.of(np.zeros((3, 2, 2, 1), np.uint8))
 
 
-def test_flip_and_shift_by_hand():
+@pytest.mark.parametrize(
+    ("flip", "shift", "expected"),
+    [
+        (False, (0, 0), [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
+        (True, (0, 0), [[3, 2, 1], [6, 5, 4], [9, 8, 7]]),
+        (False, (1, -1), [[0, 0, 0], [2, 3, 0], [5, 6, 0]]),  # down, and to the left: zeros move in
+        (True, (1, -1), [[0, 0, 0], [2, 1, 0], [5, 4, 0]]),  # the flip comes first
+        (False, (-3, 1), [[0, 0, 0], [0, 0, 0], [0, 0, 0]]),  # out of sight
+    ],
+)
+def test_flip_and_shift_by_hand(flip, shift, expected):
     x = np.arange(1.0, 10).reshape(1, 3, 3, 1)
-    none, two = np.zeros((1, 2), int), np.array([[1, -1]])
-    np.testing.assert_array_equal(apply(x, np.array([False]), none)[0, :, :, 0], [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
-    np.testing.assert_array_equal(apply(x, np.array([True]), none)[0, :, :, 0], [[3, 2, 1], [6, 5, 4], [9, 8, 7]])
-    # one down, one to the left: zeros move in at the top and at the right
-    np.testing.assert_array_equal(apply(x, np.array([False]), two)[0, :, :, 0], [[0, 0, 0], [2, 3, 0], [5, 6, 0]])
-    np.testing.assert_array_equal(apply(x, np.array([True]), two)[0, :, :, 0], [[0, 0, 0], [2, 1, 0], [5, 4, 0]])
-    assert x[0, 0, 0, 0] == 1  # the argument is left alone
+    y = flip_and_shift(x, np.array([flip]), np.array([shift]))
+    np.testing.assert_array_equal(y[0, :, :, 0], expected)
+    np.testing.assert_array_equal(x.ravel(), np.arange(1.0, 10))  # the argument is left alone
 
 
 def test_each_image_goes_its_own_way():
     x = np.stack([np.eye(3), np.eye(3)])[..., None]
-    y = apply(x, np.array([True, False]), np.array([[0, 0], [2, 0]]))
+    y = flip_and_shift(x, np.array([True, False]), np.array([[0, 0], [2, 0]]))
     np.testing.assert_array_equal(y[0, :, :, 0], np.eye(3)[:, ::-1])
     np.testing.assert_array_equal(y[1, :, :, 0], [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
 
@@ -55,3 +61,11 @@ def test_draws():
     flips, shifts = Augmentation(flip=False).draw(100, Stream(0))
     assert not flips.any()
     assert not shifts.any()
+
+
+def test_the_ten_crops_in_order():
+    """The four corners and the centre, then the same mirrored; of pictures that are wider than high."""
+    images = np.arange(2 * 6 * 8 * 3).reshape(2, 6, 8, 3)
+    five = [images[:, :4, :4], images[:, :4, 4:], images[:, 2:, :4], images[:, 2:, 4:], images[:, 1:5, 2:6]]
+    for crop, expected in zip(TEN, [*five, *(part[:, :, ::-1] for part in five)], strict=True):
+        np.testing.assert_array_equal(cut(images, crop, 4), expected)

@@ -17,38 +17,29 @@ from minicnn.data.cifar_files import CIFAR10, CIFAR100
 from minicnn.data.dataset import DataError
 from minicnn.data.files import cache_folder, verify
 from minicnn.data.pickled import loads
-from tests.data.mini import mini, write
+from tests.data.mini import check, mini, write
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared" / "data" / "cifar-100-python.tar.xz"
 MINI = mini()
 
 
-def check(dataset, small=MINI):
-    arrays = dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels
-    for ours, expected in zip(arrays, small.arrays, strict=True):
-        np.testing.assert_array_equal(ours, expected)
-        assert ours.flags.c_contiguous
-        assert ours.dtype == (np.uint8 if ours.ndim == 4 else np.int64)
-    assert dataset.classes == small.source.classes
-
-
 @pytest.mark.parametrize("folder", ["mini-bin", "mini-py"])
 @pytest.mark.parametrize("sub", [True, False])
 def test_from_a_folder(tmp_path, folder, sub):
     write(tmp_path / folder if sub else tmp_path, MINI.contents[folder])
-    check(load_source(MINI.source, tmp_path))
-    check(load_source(MINI.source, str(tmp_path)))
+    check(load_source(MINI.source, tmp_path), MINI)
+    check(load_source(MINI.source, str(tmp_path)), MINI)
 
 
 @pytest.mark.parametrize("name", MINI.archives)
 def test_from_an_archive(tmp_path, name):
     write(tmp_path, {name: MINI.archives[name]})
-    check(load_source(MINI.source, tmp_path))
-    check(load_source(MINI.source, tmp_path / name))
+    check(load_source(MINI.source, tmp_path), MINI)
+    check(load_source(MINI.source, tmp_path / name), MINI)
     assert [path.name for path in tmp_path.iterdir()] == [name]  # the user's folder is not written to
     (tmp_path / name).rename(tmp_path / "renamed")
-    check(load_source(MINI.source, tmp_path / "renamed"))
+    check(load_source(MINI.source, tmp_path / "renamed"), MINI)
 
 
 @pytest.mark.parametrize("checksum", ["sha256", "records"])
@@ -63,9 +54,9 @@ def test_two_labels(tmp_path, checksum):
 def test_an_archive_in_the_cache_is_unpacked_there(tmp_path, monkeypatch):
     monkeypatch.setenv("MINICNN_DATA", str(tmp_path))
     write(tmp_path, {"mini-py.tar.xz": MINI.archives["mini-py.tar.xz"]})
-    check(load_source(MINI.source))
+    check(load_source(MINI.source), MINI)
     (tmp_path / "mini-py.tar.xz").unlink()
-    check(load_source(MINI.source, download=False))
+    check(load_source(MINI.source, download=False), MINI)
 
 
 def test_nothing_there(tmp_path):

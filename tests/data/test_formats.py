@@ -50,13 +50,13 @@ DATA = np.zeros((2, 3072), np.uint8)
 )
 def test_a_pickle_of_something_else(batch, message):
     with pytest.raises(DataError, match=message):
-        Pickled().parse(dumps(batch))
+        Pickled(b"labels").parse(dumps(batch))
 
 
 @pytest.mark.parametrize("size", [0, 1, 3072, 3074])
 def test_a_binary_file_of_no_whole_records(size):
     with pytest.raises(DataError, match="not records of 3,073"):
-        Binary().parse(bytes(size))
+        Binary(label_bytes=1).parse(bytes(size))
 
 
 @given(st.data())
@@ -66,7 +66,7 @@ def test_damage_is_an_error_or_harmless(data):
     edge = st.integers(0, 120) | st.integers(len(content) - 20, len(content) - 1)  # most of the rest is pixels
     for position in data.draw(st.lists(edge, min_size=1, max_size=4)):
         content[position] = data.draw(st.integers(0, 255))
-    for form in (Pickled(), Binary()):
+    for form in (Pickled(b"labels"), Binary(label_bytes=1)):
         for damaged in (content, content[: data.draw(edge)]):
             try:
                 images, labels = form.parse(bytes(damaged))

@@ -6,15 +6,17 @@ import time
 import numpy as np
 import pytest
 
+from minicnn.cluster import ALONE
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import AHEAD, Batches, ahead
+from tests.ranks import Thread
 
 IMAGES = np.arange(10, dtype=np.uint8).repeat(4).reshape(10, 2, 2, 1)
 IDENTITY = Normaliser((0.0,), (1 / 255,))
 
 
-def batches(batch=3, seed=0, **augmentation):
-    return Batches(IMAGES, np.arange(10), batch, IDENTITY, Augmentation(**augmentation), seed)
+def batches(batch=3, seed=0, cluster=ALONE, **augmentation):
+    return Batches(IMAGES, np.arange(10), batch, IDENTITY, Augmentation(**augmentation), seed, cluster)
 
 
 def test_every_image_once_with_its_label():
@@ -43,6 +45,26 @@ def test_an_epoch_can_be_entered_in_the_middle(start):
     for (x, labels), (other_x, other_labels) in zip(part, whole, strict=True):
         np.testing.assert_array_equal(x, other_x)
         np.testing.assert_array_equal(labels, other_labels)
+
+
+@pytest.mark.parametrize(
+    ("size", "shares"),
+    [
+        (1, [[(0, 4)], [(4, 8)], [(8, 10)]]),
+        (2, [[(0, 2), (2, 4)], [(4, 6), (6, 8)], [(8, 9), (9, 10)]]),
+        (3, [[(0, 1), (1, 2), (2, 4)], [(4, 5), (5, 6), (6, 8)], [(8, 8), (8, 9), (9, 10)]]),
+    ],
+)
+def test_ranks_share_every_batch_alike(size, shares):
+    """Ten images in batches of four, by hand: also the last batch, of two, is shared out, so that none waits."""
+    whole = list(batches(batch=4, shift=1).epoch(2))
+    ranks = [batches(batch=4, cluster=Thread(rank, size, None, None), shift=1) for rank in range(size)]
+    for k, expected in enumerate(shares):
+        assert [(at.start, at.stop) for at in (rank.share(k) for rank in ranks)] == expected
+    for k, parts in enumerate(zip(*(rank.epoch(2) for rank in ranks), strict=True)):
+        assert [len(labels) for _, labels in parts] == [stop - start for start, stop in shares[k]]
+        for together, one in zip(zip(*parts, strict=True), whole[k], strict=True):
+            np.testing.assert_array_equal(np.concatenate(together), one)
 
 
 def test_batches_are_made_ahead():

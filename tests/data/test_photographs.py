@@ -1,20 +1,18 @@
-"""The pipeline: order and bits whatever the number of processes, damaged files, processes that die, colours."""
+"""The pipeline: order and bits whatever the number of processes, damaged files, colours that are kept."""
 
-import os
-import signal
 from contextlib import closing
 
 import numpy as np
 import pytest
 
-from minicnn.data.augment import CENTRE, TEN, Crop, cut
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import DataError
 from minicnn.data.decode import View, decode
 from minicnn.data.folders import picture_set
 from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, normalise, squares
-from minicnn.data.workers import CHUNK, SLOTS, Decoders
+from minicnn.data.workers import Decoders
 from tests.data.photos import CLASSES, write_bad_files, write_odd_files, write_set
+from tests.ranks import Thread
 
 SIDE, CROP = 40, 36
 
@@ -66,6 +64,15 @@ def test_batches_do_not_depend_on_the_number_of_processes_nor_on_the_start(data,
     assert (other[0] != first[0][0]).any()
 
 
+def test_ranks_have_equal_parts_of_the_same_batches(data, colours, one):
+    whole = list(make(data, colours, one).epoch(1))
+    ranks = [list(make(data, colours, one, cluster=Thread(rank, 3, None, None)).epoch(1)) for rank in range(3)]
+    assert [[len(labels) for _, labels in rank] for rank in ranks] == [[6, 6, 4], [7, 7, 5], [7, 7, 5]]
+    for parts, batch in zip(zip(*ranks, strict=True), whole, strict=True):
+        for together, one_array in zip(zip(*parts, strict=True), batch, strict=True):
+            np.testing.assert_array_equal(np.concatenate(together), one_array)
+
+
 def test_what_a_batch_consists_of(data, colours, one):
     """Without noise and room for crops: the squares themselves, or mirrored, normalised."""
     batches = make(data, colours, one, crop=SIDE, colour=0.0, batch=len(data.train))
@@ -87,26 +94,6 @@ def test_normalisation_with_noise():
     normalise(pixels, colours.normaliser, noise, out=out)
     expected = (pixels / 255 + noise[:, None, None] - np.array(colours.mean)) / np.array(colours.std)
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_colours_are_the_moments_and_principal_components():
-    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 5, 3)) * np.array([1.0, 0.5, 0.2])
-    pixels = pixels.astype(np.uint8)
-    colours, flat = Colours.of(pixels), pixels.reshape(-1, 3) / 255
-    np.testing.assert_allclose(colours.mean, flat.mean(axis=0))
-    np.testing.assert_allclose(colours.std, flat.std(axis=0))
-    p, values = np.array(colours.components), np.array(colours.eigenvalues)
-    np.testing.assert_allclose(p.T @ np.diag(values) @ p, np.cov(flat.T, bias=True), atol=1e-12)
-    assert (np.diff(values) < 0).all()
-    np.testing.assert_allclose(colours.noise(np.array([[0, 1, 0]])), [values[1] * p[1]])
-    assert Colours.from_json(colours.as_json()) == colours
-    for wrong in ({"mean": [1, 2]}, {"std": [0.0, 1.0, 1.0]}, {"eigenvalues": [1, 2, float("nan")]}, {"components": 3}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Colours.from_json(colours.as_json() | wrong)
-    with pytest.raises(DataError, match="the same in all pixels"):
-        Colours.of(np.full((1, 2, 2, 3), 7, np.uint8))
-    with pytest.raises(DataError, match="no picture"):
-        Colours.of([])
 
 
 def test_colours_are_kept(data, one, tmp_path, capsys):
@@ -163,51 +150,6 @@ def test_stopping_early_leaves_the_processes_ready(data, colours, one):
     assert (x == next(iter(batches.epoch(0)))[0]).all()
 
 
-def test_memory_is_bounded(data, one):
-    """Chunks are taken from their source only as memory comes free."""
-    taken = []
-
-    def chunks():
-        for i in range(1000):
-            taken.append(i)
-            yield [View(data.train.path(0), 8)]
-
-    with closing(one.map(chunks())) as results:
-        for _ in range(5):
-            pixels, errors = next(results)
-            assert pixels.shape == (1, 8, 8, 3)
-            assert not errors
-    assert len(taken) <= 5 + SLOTS
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_processes_that_die_are_reported(data):
-    with Decoders(1, SIDE) as decoders:
-        process = decoders._processes[0].process
-        views = [[View(data.train.path(0), SIDE)] * CHUNK] * 20
-        results = decoders.map(views)
-        next(results)
-        for polite in (signal.SIGINT, signal.SIGTERM):
-            os.kill(process.pid, polite)
-        next(results)
-        os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(DataError, match=r"ended with exit code -9, at one of 16 files from .*JPEG on.*--workers"):
-            list(results)
-        with pytest.raises(DataError, match="exit code -9"):
-            list(decoders.map(views))
-    decoders.close()
-    assert not process.is_alive()
-    with pytest.raises(ValueError, match="after close"):
-        next(decoders.map(views))
-
-
-def test_crops():
-    images = np.arange(2 * 6 * 6 * 3).reshape(2, 6, 6, 3)
-    np.testing.assert_array_equal(cut(images, CENTRE, 4), images[:, 1:5, 1:5])
-    np.testing.assert_array_equal(cut(images, Crop(1, 0, flip=True), 4), images[:, 2:, :4][:, :, ::-1])
-    assert len({cut(images, crop, 4).tobytes() for crop in TEN}) == 10
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"crop": 41}, "no crop of 41"), ({"batch": 0}, "batches of 0")],
@@ -215,5 +157,3 @@ def test_crops():
 def test_nonsense_is_refused(data, colours, one, options, message):
     with pytest.raises(ValueError, match=message):
         make(data, colours, one, **options)
-    with pytest.raises(ValueError, match="at least one process"):
-        Decoders(0, SIDE)

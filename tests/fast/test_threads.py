@@ -103,7 +103,7 @@ def test_the_blas_has_its_threads_back_afterwards(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_computes(tmp_path):
+def test_a_forked_process_computes():
     """In a process of its own: forking with threads makes newer Pythons warn."""
     code = """
 import os, warnings
@@ -122,7 +122,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "two", ""])
-def test_nonsense_is_refused(monkeypatch, value):
+def test_nonsense_as_the_number_of_threads_is_refused(monkeypatch, value):
     monkeypatch.setenv("MINICNN_THREADS", value)
     with pytest.raises(ValueError, match="MINICNN_THREADS must be a positive integer"):
         parallel.threads()

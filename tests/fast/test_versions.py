@@ -5,18 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import ops, parallel
+from minicnn import Stream, ops, parallel
 from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
-from tests import cases, draw
+from minicnn.fast.dispatch import TABLE
+from minicnn.ops.windows import as_pad
+from tests import draw
 
 
 def draw_winograd(d):
-    """A 3x3 or 5x5 convolution with stride 1 and any pad."""
-    n, c, f, k = d(st.integers(1, 3)), d(draw.SMALL), d(draw.SMALL), d(st.sampled_from([3, 5]))
-    h, w = d(st.integers(k, 11)), d(st.integers(k, 11))
+    """A 3x3 or 5x5 convolution with stride 1 and any pad; of images smaller than the kernel too."""
+    n, c, f, k = d(st.integers(1, 6)), d(draw.SMALL), d(draw.SMALL), d(st.sampled_from([3, 5]))
+    pad = draw.padding(d, k)
+    h, w = (d(st.integers(max(1, k - sum(sides)), 11)) for sides in as_pad("conv2d", pad))
     generator = draw.rng(d)
     arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, k, k, c, f))
-    return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": draw.padding(d, k)}
+    return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": pad}
 
 
 def draw_tiny(d):
@@ -34,6 +37,20 @@ def on_last_axis(d):
     return (x.reshape(len(x), -1),), {}
 
 
+def draw_dropout(d):
+    """Any rate, step and place in the global batch; samples that do not fill their last block of random bits."""
+    (x,), _ = draw.one_array(d)
+    stream = Stream(d(st.integers(0, 99))).child("a").at(d(st.integers(0, 2**40)), d(st.integers(0, 2**20)))
+    return (x,), {"rate": d(st.sampled_from([0.0, 0.2, 0.5, 0.99999])), "stream": stream}
+
+
+def draw_pool_of_few_values(d):
+    """Ties, NaN, infinities, padding."""
+    (x,), static = draw.pool(d)
+    values = d(st.sampled_from([[0.0, 1.0], [-np.inf, 0.0], [-np.inf, 0.0, 1.0, np.nan]]))
+    return draw.rng(d).choice(values, x.shape), static
+
+
 VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
     "im2col 1x1": (ops.conv2d, im2col.conv2d, draw.pointwise_conv),
@@ -43,10 +60,15 @@ VERSIONS = {
     "taps": (ops.conv2d, taps.conv2d, draw_tiny),
     "relu": (ops.relu, elementwise.relu, on_last_axis),
     "crelu": (ops.crelu, elementwise.crelu, on_last_axis),
-    "dropout": (ops.dropout, elementwise.dropout, cases._draw_dropout),
+    "dropout": (ops.dropout, elementwise.dropout, draw_dropout),
     "max_pool2d": (ops.max_pool2d, pool.max_pool2d, draw.pool),
     "batch_norm": (ops.batch_norm, norm.batch_norm, draw.norm),
 }
+
+
+def test_every_row_of_the_table_for_the_cpu_is_here():
+    table = {version for _, _, version in TABLE if ".cpu." in version.__module__}
+    assert table == {version for _, version, _ in VERSIONS.values()}
 
 
 @pytest.mark.parametrize("name", VERSIONS)
@@ -57,6 +79,9 @@ def test_equals_the_textbook(name, data):
     pieces = data.draw(st.sampled_from([1, 3000, 4 << 20]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "HOST_PIECE_BYTES", pieces)
+        patch.setattr(winograd, "PIECE_BYTES", pieces)
+        patch.setattr(winograd, "LEAST_TILES", 1)
+        patch.setattr(winograd_wide, "BLOCK_BYTES", pieces)
         patch.setenv("MINICNN_THREADS", str(data.draw(st.integers(1, 3))))
         y, vjp = version(*arrays, **static)
         expected, expected_vjp = op.textbook(*arrays, **static)
@@ -70,10 +95,7 @@ def test_equals_the_textbook(name, data):
 
 @given(data=st.data())
 def test_max_pool_sends_gradients_where_the_textbook_does(data):
-    """Ties, NaN, infinities, padding."""
-    (x,), static = data.draw(st.composite(draw.pool)())
-    values = [[0.0, 1.0], [-np.inf, 0.0], [-np.inf, 0.0, 1.0, np.nan]][data.draw(st.integers(0, 2))]
-    x = draw.rng(data.draw).choice(values, x.shape)
+    x, static = data.draw(st.composite(draw_pool_of_few_values)())
     y, vjp = pool.max_pool2d(x, **static)
     expected, expected_vjp = ops.max_pool2d.textbook(x, **static)
     np.testing.assert_array_equal(y, expected)

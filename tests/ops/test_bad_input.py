@@ -103,7 +103,6 @@ def test_labels_out_of_range_on_a_device_make_the_loss_nan():
     [
         lambda x: ops.leaky_relu(x, slope=np.float64(0.1)),
         lambda x: ops.soft_threshold(x, threshold=np.float64(0.1)),
-        lambda x: ops.batch_norm(x, np.ones(3, "f"), np.ones(3, "f"), moments=(np.ones(3), np.ones(3)), fixed=True),
     ],
 )
 def test_no_option_changes_the_dtype(call):
@@ -116,6 +115,15 @@ def test_no_option_changes_the_dtype(call):
 def test_moments_on_another_device():
     with pytest.raises(TypeError, match="batch_norm: x is on cpu, its moments on standin; move them"):
         ops.batch_norm(np.ones((2, 3)), np.ones(3), np.ones(3), moments=(STANDIN.put(np.ones(3)),) * 2)
+
+
+@pytest.mark.parametrize("rows", [2, 20_000], ids=["textbook", "fast"])
+@on_devices
+def test_moments_of_another_dtype(device, rows):
+    """A kernel would take them for numbers of the width of x."""
+    x, one = device.put(np.ones((rows, 3), np.float32)), device.put(np.ones(3, np.float32))
+    with pytest.raises(TypeError, match="batch_norm: x has dtype float32, its moments float32 and float64; convert"):
+        ops.batch_norm(x, one, one, moments=(one, one.astype(np.float64)), fixed=True)
 
 
 def test_too_many_arrays():

@@ -8,6 +8,7 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
+from minicnn.ops.basic import rounded_rate
 from minicnn.parallel import over_batch, scratch
 from minicnn.random import Stream
 
@@ -20,6 +21,10 @@ def fits(x: np.ndarray, **static: Any) -> bool:
 
 def fits_crelu(x: np.ndarray, *, axis: int = -1) -> bool:
     return fits(x) and axis in (-1, x.ndim - 1)
+
+
+def fits_dropout(x: np.ndarray, *, rate: float, stream: Stream) -> bool:
+    return fits(x) and 0 <= rate < 1
 
 
 def relu(x: np.ndarray) -> Pair:
@@ -55,16 +60,15 @@ def crelu(x: np.ndarray, *, axis: int = -1) -> Pair:
             keep(g[p], positive(y[p]), active)
             np.subtract(active[..., :c], active[..., c:], out=gx[p])
 
-        over_batch(work, len(y), 6 * y[:1].nbytes // 2, y)
+        over_batch(work, len(y), 3 * y[:1].nbytes, y)
         return (gx,)
 
     return y, vjp
 
 
 def dropout(x: np.ndarray, *, rate: float, stream: Stream) -> Pair:
-    """ops.dropout: every worker draws the bits of its own samples."""
-    threshold = min(round(rate * 65536), 65535)
-    scale = 1 / (1 - threshold / 65536)
+    """ops.dropout: every worker draws the bits of its own samples; the derivative keeps a byte for each element."""
+    threshold, scale = rounded_rate(rate)
     size = x[:1].size
     kept = empty(x.shape, np.int8)  # 0 and -1: all bits or none
 
@@ -74,8 +78,7 @@ def dropout(x: np.ndarray, *, rate: float, stream: Stream) -> Pair:
         def work(p: slice) -> None:
             if draw:
                 drawn = stream.at(stream.step, stream.first + p.start).uniform16(p.stop - p.start, size)
-                mask = kept[p].reshape(-1, size)
-                np.negative(np.greater_equal(drawn, threshold, out=mask.view(bool)).view(np.int8), out=mask)
+                bits(np.greater_equal(drawn, threshold, out=kept[p].reshape(-1, size).view(bool)))
             np.multiply(values[p], scale, out=out[p])
             keep(out[p], kept[p], out[p])
 
@@ -85,29 +88,20 @@ def dropout(x: np.ndarray, *, rate: float, stream: Stream) -> Pair:
     return masked(x, True), lambda g: (masked(g, False),)
 
 
-def fits_dropout(x: np.ndarray, *, rate: float, stream: Stream) -> bool:
-    return fits(x) and 0 <= rate < 1
-
-
 def positive(y: np.ndarray) -> np.ndarray:
     """A mask for `keep`: all bits where y > 0."""
-    mask = np.greater(y, 0, out=scratch("positive", y.shape, bool))
-    return bits(mask)
+    return bits(np.greater(y, 0, out=scratch("positive", y.shape, bool)))
 
 
 def bits(mask: np.ndarray) -> np.ndarray:
-    """True and false as bytes with all bits set and none (-1 and 0), in the memory of the mask."""
-    narrow = mask.view(np.int8)
-    return np.negative(narrow, out=narrow)
+    """True and false (1 and 0) become bytes with all bits set and none (-1 and 0), in the memory of the mask."""
+    as_bytes = mask.view(np.int8)
+    return np.negative(as_bytes, out=as_bytes)
 
 
 def keep(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
     """out = values where the bits of the mask are set, 0 elsewhere, also for inf and NaN: faster than np.where."""
-    integer = _integer(values.dtype)
+    integer = np.int32 if values.dtype == np.float32 else np.int64
     wide = scratch("wide", mask.shape, integer)
     np.copyto(wide, mask)  # -1 is still -1, all bits, as a wider integer
     np.bitwise_and(values.view(integer), wide, out=out.view(integer))
-
-
-def _integer(dtype: np.dtype[Any]) -> type:
-    return np.int32 if dtype == np.float32 else np.int64

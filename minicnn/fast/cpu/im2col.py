@@ -95,6 +95,7 @@ def _framed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, windows: Windows
 
 
 def fits_linear(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> bool:
+    """Whether x and w fit together (the textbook says what is wrong if they do not)."""
     return type(x) is np.ndarray and x.ndim == w.ndim == 2 and 0 not in x.shape and x.shape[1] == w.shape[0]
 
 

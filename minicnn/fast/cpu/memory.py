@@ -25,7 +25,7 @@ import numpy as np
 
 LEAST_BYTES = 1 << 20  # smaller arrays are left to NumPy
 MOST_TOO_LARGE = 8  # a block may be so many times as large as the array in it
-IDLE = 1.25  # all memory, compared with the most that was ever lent at once
+MOST_MEMORY = 1.25  # lent and idle, compared with the most that was ever lent at once
 
 _shelf: list[np.ndarray] = []  # idle blocks, the last to come back at the end
 _lent = _most_lent = 0  # bytes: now, and at most so far
@@ -51,19 +51,29 @@ class Loan:
 
 
 def _take(size: int) -> np.ndarray:
-    """A block of at least this size: the smallest on the shelf, the last of these to come back, or a new one."""
+    """A block for so many bytes: the smallest on the shelf, the last of these to come back; or a new one."""
     global _lent, _most_lent
     with _lock:
         fit = [i for i, block in enumerate(_shelf) if size <= block.size <= MOST_TOO_LARGE * size]
-        block = _shelf.pop(min(fit, key=lambda i: (_shelf[i].size, -i))) if fit else None
-        _lent += size if block is None else block.size
+        if fit:
+            block = _shelf.pop(min(fit, key=lambda i: (_shelf[i].size, -i)))
+        else:
+            _make_room(size)
+            block = np.empty(size, np.uint8)
+        _lent += block.size
         _most_lent = max(_most_lent, _lent)
-        while block is None and _shelf and _lent + kept_bytes() > IDLE * _most_lent:
-            del _shelf[0]
-    return np.empty(size, np.uint8) if block is None else block
+    return block
+
+
+def _make_room(size: int) -> None:
+    """Give up the blocks that have lain longest, until there is room for a new one of so many bytes."""
+    lent = _lent + size
+    while _shelf and lent + kept_bytes() > MOST_MEMORY * max(_most_lent, lent):
+        del _shelf[0]
 
 
 def _put_back(block: np.ndarray) -> None:
+    """The array in this block and all its views are gone."""
     global _lent
     with _lock:
         _lent -= block.size

@@ -10,26 +10,14 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.cluster import Part
-from minicnn.fast.cpu.elementwise import LEAST_SIZE
+from minicnn.fast.cpu import elementwise
 from minicnn.fast.cpu.memory import empty
+from minicnn.ops.norm import check_norm
 from minicnn.parallel import over_batch, scratch, sum_over_batch
 
-Moments = tuple[np.ndarray, np.ndarray]
 
-
-def fits(
-    x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, *, moments: Moments | None = None, fixed: bool = False, **_: Any
-) -> bool:
-    """Whether x is large, and the shapes fit together (the textbook says what is wrong if they do not)."""
-    c = x.shape[-1] if x.ndim else 0
-    return (
-        type(x) is np.ndarray
-        and x.ndim > 1
-        and x.size >= LEAST_SIZE
-        and gamma.shape == beta.shape == (c,)
-        and (moments is None or (moments[0].shape == moments[1].shape == (c,)))
-        and not (fixed and moments is None)
-    )
+def fits(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, **static: Any) -> bool:
+    return elementwise.fits(x)
 
 
 def batch_norm(
@@ -37,12 +25,13 @@ def batch_norm(
     gamma: np.ndarray,
     beta: np.ndarray,
     *,
-    moments: Moments | None = None,
+    moments: tuple[np.ndarray, np.ndarray] | None = None,
     fixed: bool = False,
     part: Part | None = None,
     eps: float = 1e-5,
 ) -> Pair:
     """ops.batch_norm: y = x scale + shift in one pass; its derivative in two."""
+    check_norm(x, gamma, beta, moments, fixed)
     mean, var = ops.batch_moments(x, part) if moments is None else moments
     inverse_std = 1 / np.sqrt(var + eps)
     scale = inverse_std * gamma
@@ -60,12 +49,12 @@ def batch_norm(
     def vjp(g: np.ndarray) -> Grads:
         sums = np.zeros((2, c), x.dtype)  # of g (x - mean) and of g
 
-        def both(p: slice, part: np.ndarray) -> None:
+        def add_up(p: slice, here: np.ndarray) -> None:
             centred = np.subtract(x[p], mean, out=scratch("centred", x[p].shape, x.dtype))
-            np.einsum("ij,ij->j", centred.reshape(-1, c), g[p].reshape(-1, c), out=part[0])
-            np.einsum("ij->j", g[p].reshape(-1, c), out=part[1])
+            np.einsum("ij,ij->j", centred.reshape(-1, c), g[p].reshape(-1, c), out=here[0])
+            np.einsum("ij->j", g[p].reshape(-1, c), out=here[1])
 
-        sum_over_batch(both, n, 3 * x[:1].nbytes, into=sums)
+        sum_over_batch(add_up, n, 3 * x[:1].nbytes, into=sums)
         sums[0] *= inverse_std
         ggamma, gbeta = sums.copy()
         of_h, of_1 = sums if fixed else part.sum(sums)

@@ -1,7 +1,7 @@
 """Max pooling, a piece that fits in the cache at a time, on every core.
 
 Nothing is noted about where the maxima were: the derivative looks again.  All k*k cells of all windows are compared
-with the maxima at once, and of the cells that equal it the first one gets g:
+with the maxima at once, and of the cells of a window that equal its maximum the first one gets g:
 
     equal (k k, windows)    times  k k, ..., 2, 1    ->  rank;    the largest rank of a window tells its first cell
 
@@ -9,8 +9,8 @@ which gives the index of the pixel that each window's gradient is added to.  Win
 pixel, and an indexed addition would then lose one of them; so windows that do not overlap are taken together: every
 m-th along each axis, m = k / stride rounded up.
 
-Windows that hold NaN or nothing but -inf need more care (a NaN equals nothing, -inf equals the padding): they are left
-to ops/pool.py.
+A maximum that is NaN or -inf needs more care (a NaN equals nothing, -inf equals the padding): if one of them is not
+finite, all are left to ops/pool.py.
 """
 
 from __future__ import annotations
@@ -60,34 +60,50 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     def vjp(g: np.ndarray) -> Grads:
         if not np.isfinite(y).all():
             return ops.max_pool2d.textbook(x, k=k, stride=stride, pad=pad, ceil=ceil)[1](g)
-        gx = empty(x.shape, g.dtype)
-        kh, kw = windows.k
-        ranks = np.arange(kh * kw, 0, -1, dtype=np.uint8 if kh * kw < 256 else np.int32).reshape(-1, 1, 1, 1, 1)
-        # of a window's pixel in memory: that of its corner, and how far cell (i, j), by its rank, is from there
-        (sh, sw), (oh, ow) = windows.stride, windows.out
-        corner = ((sh * np.arange(oh)[:, None, None] - top) * w + sw * np.arange(ow)[:, None] - left) * c + np.arange(c)
-        far = np.array([0, *(c * (i * w + j) for i in reversed(range(kh)) for j in reversed(range(kw)))])
-        apart = (-(-kh // sh), -(-kw // sw))
+        gx, maxima = empty(x.shape, g.dtype), FirstMaxima(windows, c)
 
         def work(p: slice) -> None:
-            shape = (kh * kw, *y[p].shape)
-            equal, rank = scratch("equal", shape, bool), scratch("rank", shape, ranks.dtype)
-            np.equal(all_cells(padded(p), windows), y[p], out=equal.reshape(kh, kw, *y[p].shape))
-            np.multiply(equal, ranks, out=rank)
-            pixel = far.take(rank.max(axis=0), out=scratch("pixel", y[p].shape, far.dtype), mode="clip")
-            pixel += corner
-            pixel += (np.arange(len(pixel)) * (h * w * c))[:, None, None, None]
-            part = gx[p].reshape(-1)
-            part[...] = 0
-            for first in np.ndindex(apart):
-                some = (slice(None), slice(first[0], None, apart[0]), slice(first[1], None, apart[1]))
-                at, share = pixel[some].reshape(-1), g[p][some].reshape(-1)
-                part[at] = share if first == (0, 0) else part.take(at, mode="clip") + share
+            maxima.send(g[p], maxima.pixels(padded(p), y[p]), gx[p].reshape(-1))
 
         over_batch(work, n, 2 * sample_bytes, x)
         return (gx,)
 
     return y, vjp
+
+
+class FirstMaxima:
+    """Where in the memory of images (n, H, W, C) the first maximum of each window is, and sending gradients there."""
+
+    def __init__(self, windows: Windows, channels: int):
+        (kh, kw), (sh, sw), (oh, ow), (h, w) = windows.k, windows.stride, windows.out, windows.size
+        (top, _), (left, _) = windows.pad
+        self.windows, self.image_size = windows, h * w * channels
+        self.ranks = np.arange(kh * kw, 0, -1, dtype=np.uint8 if kh * kw < 256 else np.int32).reshape(-1, 1, 1, 1, 1)
+        # the index of a pixel: that of its window's corner (OH, OW, C), and how far from it cell (i, j), by rank, is
+        rows, columns = sh * np.arange(oh)[:, None, None] - top, sw * np.arange(ow)[:, None] - left
+        self.corner = (rows * w + columns) * channels + np.arange(channels)
+        self.far = np.array([0, *(channels * (i * w + j) for i in reversed(range(kh)) for j in reversed(range(kw)))])
+        self.apart = (-(-kh // sh), -(-kw // sw))  # windows so many apart do not overlap
+
+    def pixels(self, image: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Indices (n, OH, OW, C) into the images, whose padded form `image` has the maxima y."""
+        shape = (len(self.ranks), *y.shape)
+        equal, rank = scratch("equal", shape, bool), scratch("rank", shape, self.ranks.dtype)
+        np.equal(all_cells(image, self.windows), y, out=equal.reshape(*self.windows.k, *y.shape))
+        np.multiply(equal, self.ranks, out=rank)
+        pixel = self.far.take(rank.max(axis=0), out=scratch("pixel", y.shape, self.far.dtype), mode="clip")
+        pixel += self.corner
+        pixel += (np.arange(len(y)) * self.image_size)[:, None, None, None]
+        return pixel
+
+    def send(self, g: np.ndarray, pixel: np.ndarray, gx: np.ndarray) -> None:
+        """gx, flat = for each pixel the sum of g over the windows that have their maximum there."""
+        gx[...] = 0
+        down, across = self.apart
+        for first in np.ndindex(self.apart):
+            some = (slice(None), slice(first[0], None, down), slice(first[1], None, across))
+            at, share = pixel[some].reshape(-1), g[some].reshape(-1)
+            gx[at] = share if first == (0, 0) else gx.take(at, mode="clip") + share
 
 
 def all_cells(image: np.ndarray, windows: Windows) -> np.ndarray:

@@ -22,6 +22,9 @@ from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Pair2, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch
 
+LEAST_CHANNELS = 32  # with fewer, the products are too small to be worth a call each
+MOST_TAPS = 200  # of all windows of an image: with more, Python's share is too large
+
 Triple = tuple[Pair2, Pair2, Pair2]  # output pixel, input pixel, tap
 
 
@@ -33,10 +36,6 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
     oh, ow = windows.out
     all_taps = oh * ow * w.shape[0] * w.shape[1]
     return all_taps <= MOST_TAPS and 2 * len(triples(windows)) <= all_taps
-
-
-LEAST_CHANNELS = 32  # with fewer, the products are too small to be worth a call each
-MOST_TAPS = 200
 
 
 def triples(windows: Windows) -> list[Triple]:
@@ -86,7 +85,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
 
 def _over_pixels(work: Callable[[Pair2], None], size: Pair2, like: np.ndarray) -> None:
-    """work((row, column)) for every pixel of an image of this size, on every core."""
+    """work((row, column)) for every pixel of an image of this size (or tap of a kernel), on every core."""
     pixels = list(np.ndindex(size))
     over_slices(lambda piece: work(pixels[piece.start]), cut(0, len(pixels), 1), like)
 

@@ -6,6 +6,7 @@ the cache of a core; workers take pieces.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,10 +46,10 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
 
 def convolve(x: np.ndarray, w: np.ndarray, windows: Windows, b: np.ndarray | None = None) -> np.ndarray:
-    """Y, by the steps above."""
+    """Y = A' [U * V] A, plus the bias."""
     n, c, f = x.shape[0], w.shape[2], w.shape[3]
     tiling = Tiling(x, f, windows)
-    u = (tiling.filters @ w.reshape(-1, c * f)).reshape(36, c, f)
+    u = (tiling.filter_transform @ w.reshape(-1, c * f)).reshape(36, c, f)
     y = empty((n, *windows.out, f), x.dtype)
 
     def work(piece: slice) -> None:
@@ -94,7 +95,7 @@ def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.
         gm[BIAS].sum(axis=0, out=part[size:])
 
     sum_over_slices(work, cut(0, len(x), tiling.group), into=sums)
-    gw = tiling.filters.T @ sums[:size].reshape(36, c * f)
+    gw = tiling.filter_transform.T @ sums[:size].reshape(36, c * f)
     return gw.reshape(*windows.k, c, f), sums[size:].copy()
 
 
@@ -117,10 +118,10 @@ class Tiling:
         self.size: Pair2 = (self.step * self.rows, self.step * self.columns)
         self.whole = windows.out == self.size
         self.channels, self.features, self.dtype = x.shape[3], filters, x.dtype
-        self.input, self.output, self.filters = matrices(algorithm, x.dtype)
-        tiles, quarter = self.rows * self.columns, -(-len(x) // 4)
-        place = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize
-        self.piece = max(1, min(max(PIECE_BYTES // place, LEAST_TILES // tiles), quarter))
+        self.b_t, self.a_t, self.filter_transform = matrices(algorithm, x.dtype)
+        tiles, quarter = self.rows * self.columns, -(-len(x) // 4)  # at least four pieces: something for every core
+        image_bytes = 36 * tiles * max(self.channels, filters) * x.dtype.itemsize  # of V or M of one image
+        self.piece = max(1, min(max(PIECE_BYTES // image_bytes, LEAST_TILES // tiles), quarter))
         self.group = max(self.piece, min(GROUP_TILES // tiles, quarter))
 
     def count(self, images: slice) -> int:
@@ -133,38 +134,31 @@ class Tiling:
         image = framed("image", x, self.top, self.left, self._input_size())
         d = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
         d[...] = self.places(image, slice(0, 6), slice(0, 6))
-        along_both(self.input, d.reshape(6, 6, -1), out=planes(v))
+        along_both(self.b_t, d.reshape(6, 6, -1), out=planes(v))
         return v
 
     def input_transform_adjoint(self, gv: np.ndarray, gx: np.ndarray) -> None:
         """gx = the sum over tiles of B gV B': (36, tiles, C) -> (n, H, W, C)."""
         n, h, w, c = gx.shape
         gd = scratch("d", (6, 6, n, self.rows, self.columns, c), self.dtype)
-        along_both(self.input.T, planes(gv), out=gd.reshape(6, 6, -1))
+        along_both(self.b_t.T, planes(gv), out=gd.reshape(6, 6, -1))
         image = scratch("image", (n, *self._input_size(), c), self.dtype)
         image[:, self.size[0] :] = 0
         image[:, :, self.size[1] :] = 0
         # The first m rows and columns of all tiles cover the image once; the others overlap the next tiles'.
-        blocks = [slice(i, i + self.step) for i in range(0, 6, self.step)]
-        blocks[-1] = slice(blocks[-1].start, 6)
-        for rows in blocks:
-            for columns in blocks:
-                if rows.start == columns.start == 0:
-                    self.places(image, rows, columns)[...] = gd[rows, columns]
-                else:
-                    overlap = self.places(image, rows, columns)
-                    overlap += gd[rows, columns]
-        inside = image[:, self.top : self.top + h, self.left : self.left + w]
-        if inside.shape != gx.shape:  # pixels that no window reaches
-            gx[...] = 0
-        gx[:, : inside.shape[1], : inside.shape[2]] = inside
+        for rows, columns in itertools.product(cut(0, 6, self.step), repeat=2):
+            here = self.places(image, rows, columns)
+            if rows.start == columns.start == 0:
+                here[...] = gd[rows, columns]
+            else:
+                here += gd[rows, columns]
+        gx[...] = image[:, self.top : self.top + h, self.left : self.left + w]
 
     def output_transform(self, m: np.ndarray, y: np.ndarray) -> None:
         """Y = A' M A: (36, tiles, F) -> (n, OH, OW, F)."""
-        n, f = len(y), self.features
-        side = self.step
+        n, f, side = len(y), self.features, self.step
         tiles = scratch("tiles", (side, side, n, self.rows, self.columns, f), self.dtype)
-        along_both(self.output, planes(m), out=tiles.reshape(side, side, -1))
+        along_both(self.a_t, planes(m), out=tiles.reshape(side, side, -1))
         image = y if self.whole else scratch("output", (n, *self.size, f), self.dtype)
         self.places(image, slice(0, side), slice(0, side))[...] = tiles
         if not self.whole:
@@ -172,17 +166,14 @@ class Tiling:
 
     def output_transform_adjoint(self, g: np.ndarray, gm: np.ndarray) -> None:
         """gM = A gY A': (n, OH, OW, F) -> (36, tiles, F)."""
-        n, f = len(g), self.features
-        image = g
-        if not self.whole:
-            image = framed("gradient", g, 0, 0, self.size)
-        side = self.step
+        n, f, side = len(g), self.features, self.step
+        image = g if self.whole else framed("gradient", g, 0, 0, self.size)
         tiles = scratch("tiles", (side, side, n, self.rows, self.columns, f), self.dtype)
         tiles[...] = self.places(image, slice(0, side), slice(0, side))
-        along_both(self.output.T, tiles.reshape(side, side, -1), out=planes(gm))
+        along_both(self.a_t.T, tiles.reshape(side, side, -1), out=planes(gm))
 
     def _input_size(self) -> Pair2:
-        """Of an image that all tiles fit in."""
+        """Of an image that all tiles fit in: at least that of the padded image."""
         return self.size[0] + 6 - self.step, self.size[1] + 6 - self.step
 
     def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
@@ -218,13 +209,12 @@ def planes(places: np.ndarray) -> np.ndarray:
 
 
 def framed(name: str, x: np.ndarray, top: int, left: int, size: Pair2) -> np.ndarray:
-    """The images x in larger ones of this size at (top, left), zeros around; what does not fit is cut off.
+    """The images x in larger ones of this size at (top, left), zeros around.
 
     In scratch memory for this geometry alone, of which the frame stays as it is: it is cleared once.
     """
     n, h, w, c = x.shape
-    (height, width), key = size, f"{name} {x.dtype} {x.shape} {top} {left} {size}"
-    image = scratch(key, (n, height, width, c), x.dtype, zero=True)
-    bottom, right = min(height, top + h), min(width, left + w)
-    image[:, top:bottom, left:right] = x[:, : bottom - top, : right - left]
+    key = f"{name} {x.dtype} {x.shape} {top} {left} {size}"
+    image = scratch(key, (n, *size, c), x.dtype, zero=True)
+    image[:, top : top + h, left : left + w] = x
     return image

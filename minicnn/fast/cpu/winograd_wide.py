@@ -40,90 +40,103 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
     check_filters(x, w, b)
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
-    n, c, f = x.shape[0], w.shape[2], w.shape[3]
-    tiling = Tiling(x, f, windows)
-    one_image = 36 * tiling.count(slice(0, 1)) * (c + f) * x.dtype.itemsize
-    blocks, places = cut(0, n, BLOCK_BYTES // one_image), cut(0, 36, PLACES)
-    transform, taps = tiling.filters, w.reshape(-1, c * f)
+    tiles = Tiles(x, w, windows)
+    y = empty((len(x), *windows.out, w.shape[3]), x.dtype)
+    for block in tiles.blocks:
+        tiles.forward(block, b, y)
 
-    def over_images(work: Callable[[slice, slice], object], block: slice) -> None:
-        """work(images, their tiles in the block) for all images of a block."""
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        gx = empty(x.shape, x.dtype) if needs[0] else None
+        gu = empty((36, *w.shape[2:]), x.dtype) if needs[1] else None
+        gb = None if b is None else np.zeros(b.shape, x.dtype)
+        for block in tiles.blocks:
+            gm = tiles.of_gradient(block, g)
+            if gx is not None:
+                tiles.data_gradient(block, gm, gx)
+            if gu is not None:
+                tiles.weight_gradient(block, gm, gu)
+            if gb is not None:
+                gb += gm[BIAS].sum(axis=0)
+        return gx, None if gu is None else tiles.filter_gradient(gu), gb
 
-        def one(images: slice) -> None:
-            work(images, slice(*(tiling.count(slice(block.start, end)) for end in (images.start, images.stop))))
+    return y, vjp
 
-        over_slices(one, cut(block.start, block.stop, tiling.piece), x)
 
-    def tiles(block: slice, name: str) -> np.ndarray:
-        """Memory for V or its gradient ("channels"), M or its gradient ("filters")."""
-        return scratch(name, (36, tiling.count(block), c if name == "channels" else f), x.dtype)
+class Tiles:
+    """The tiles of x (N, H, W, C) and of filters w (r, r, C, F), a block of images at a time.
 
-    def filters(some: slice) -> np.ndarray:
-        """U at some places: (places, C, F)."""
-        u = scratch("u", (some.stop - some.start, c, f), x.dtype)
-        np.matmul(transform[some], taps, out=u.reshape(len(u), c * f))
-        return u
+    V, M and their gradients are (36, tiles of the block, channels) in the scratch memory of the thread that calls.
+    """
 
-    def transformed(block: slice) -> np.ndarray:
-        """V of a block."""
-        v = tiles(block, "channels")
-        over_images(lambda images, at: tiling.input_transform(x[images], v[:, at]), block)
-        return v
+    def __init__(self, x: np.ndarray, w: np.ndarray, windows: Windows):
+        self.x, self.w = x, w
+        self.c, self.f = w.shape[2:]
+        self.taps = w.reshape(-1, self.c * self.f)
+        self.tiling = Tiling(x, self.f, windows)
+        image_bytes = 36 * self.tiling.count(slice(0, 1)) * (self.c + self.f) * x.dtype.itemsize
+        self.blocks = cut(0, len(x), BLOCK_BYTES // image_bytes)
 
-    def forward(block: slice) -> None:
-        v, m = transformed(block), tiles(block, "filters")
-        over_slices(lambda some: np.matmul(v[some], filters(some), out=m[some]), places, x)
+    def forward(self, block: slice, b: np.ndarray | None, y: np.ndarray) -> None:
+        v, m = self._of_images(block), self._memory("filters", block, self.f)
+        self._over_places(lambda some: np.matmul(v[some], self._filters(some), out=m[some]))
         if b is not None:
             m[BIAS] += b
-        over_images(lambda images, at: tiling.output_transform(m[:, at], y[images]), block)
+        self._over_images(block, lambda images, at: self.tiling.output_transform(m[:, at], y[images]))
 
-    y = empty((n, *windows.out, f), x.dtype)
-    for block in blocks:
-        forward(block)
+    def of_gradient(self, block: slice, g: np.ndarray) -> np.ndarray:
+        """gM of a block."""
+        gm = self._memory("filters", block, self.f)
+        self._over_images(block, lambda images, at: self.tiling.output_transform_adjoint(g[images], gm[:, at]))
+        return gm
 
-    def tiles_of_gradient(block: slice, g: np.ndarray, gm: np.ndarray) -> None:
-        over_images(lambda images, at: tiling.output_transform_adjoint(g[images], gm[:, at]), block)
+    def data_gradient(self, block: slice, gm: np.ndarray, gx: np.ndarray) -> None:
+        gv = self._memory("channels", block, self.c)
+        self._over_places(lambda some: np.matmul(gm[some], self._filters(some).transpose(0, 2, 1), out=gv[some]))
+        self._over_images(block, lambda images, at: self.tiling.input_transform_adjoint(gv[:, at], gx[images]))
 
-    def data_gradient(block: slice, gm: np.ndarray, gx: np.ndarray) -> None:
-        gv = tiles(block, "channels")
-
-        def work(some: slice) -> None:
-            np.matmul(gm[some], filters(some).transpose(0, 2, 1), out=gv[some])
-
-        over_slices(work, places, x)
-        over_images(lambda images, at: tiling.input_transform_adjoint(gv[:, at], gx[images]), block)
-
-    def weight_gradient(block: slice, gm: np.ndarray, gu: np.ndarray) -> None:
-        """Added to gU, but for the first block."""
-        v = transformed(block)
+    def weight_gradient(self, block: slice, gm: np.ndarray, gu: np.ndarray) -> None:
+        """Added to gU; the first block's are written there."""
+        v = self._of_images(block)
 
         def work(some: slice) -> None:
-            part = gu[some] if block.start == 0 else scratch("part", gu[some].shape, x.dtype)
+            part = gu[some] if block.start == 0 else scratch("part", gu[some].shape, gu.dtype)
             np.matmul(v[some].transpose(0, 2, 1), gm[some], out=part)
             if block.start:
                 gu[some] += part
 
-        over_slices(work, places, x)
+        self._over_places(work)
 
-    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx = empty(x.shape, x.dtype) if needs[0] else None
-        gu = empty((36, c, f), x.dtype) if needs[1] else None
-        gb = None if b is None else np.zeros(f, x.dtype)
-        for block in blocks:
-            gm = tiles(block, "filters")
-            tiles_of_gradient(block, g, gm)
-            if gx is not None:
-                data_gradient(block, gm, gx)
-            if gu is not None:
-                weight_gradient(block, gm, gu)
-            if gb is not None:
-                gb += gm[BIAS].sum(axis=0)
-        return gx, None if gu is None else back(gu.reshape(36, c * f)), gb
-
-    def back(gu: np.ndarray) -> np.ndarray:
+    def filter_gradient(self, gu: np.ndarray) -> np.ndarray:
         """gw = G' gU G."""
-        gw = empty(taps.shape, x.dtype)
-        over_slices(lambda p: np.matmul(transform.T, gu[:, p], out=gw[:, p]), cut(0, c * f, COLUMNS), x)
-        return gw.reshape(w.shape)
+        gw, columns, back = empty(self.taps.shape, gu.dtype), gu.reshape(36, -1), self.tiling.filter_transform.T
+        pieces = cut(0, columns.shape[1], COLUMNS)
+        over_slices(lambda p: np.matmul(back, columns[:, p], out=gw[:, p]), pieces, self.x)
+        return gw.reshape(self.w.shape)
 
-    return y, vjp
+    def _of_images(self, block: slice) -> np.ndarray:
+        """V of a block."""
+        v = self._memory("channels", block, self.c)
+        self._over_images(block, lambda images, at: self.tiling.input_transform(self.x[images], v[:, at]))
+        return v
+
+    def _filters(self, some: slice) -> np.ndarray:
+        """U at some places: (places, C, F)."""
+        u = scratch("u", (some.stop - some.start, self.c, self.f), self.x.dtype)
+        np.matmul(self.tiling.filter_transform[some], self.taps, out=u.reshape(len(u), -1))
+        return u
+
+    def _memory(self, name: str, block: slice, channels: int) -> np.ndarray:
+        return scratch(name, (36, self.tiling.count(block), channels), self.x.dtype)
+
+    def _over_places(self, work: Callable[[slice], object]) -> None:
+        """work(some) for all 36 places of a tile, PLACES at a time."""
+        over_slices(work, cut(0, 36, PLACES), self.x)
+
+    def _over_images(self, block: slice, work: Callable[[slice, slice], object]) -> None:
+        """work(images, their tiles in the block) for all images of a block."""
+
+        def one(images: slice) -> None:
+            start, stop = (self.tiling.count(slice(block.start, end)) for end in (images.start, images.stop))
+            work(images, slice(start, stop))
+
+        over_slices(one, cut(block.start, block.stop, self.tiling.piece), self.x)

@@ -3,9 +3,10 @@
 // REAL    float or double
 // INDEX   int, or long long where an array has 2^30 elements or more: 64-bit divisions are slow
 //
-// A kernel gets its outputs, its inputs, its options and the number of outputs.  Each thread gathers what one output
-// needs and writes it: nothing is written twice, so there are no atomics and no barriers, and the order in which threads
-// run does not matter.  There may be more outputs than threads: EACH takes strides of the whole grid.
+// A kernel gets its outputs, its inputs, its options and `count`: how many outputs there are, or groups of them that are
+// computed together (the places of a tile).  Each thread gathers what one of these needs and writes it: nothing is written
+// twice, so there are no atomics and no barriers, and the order in which threads run does not matter.  There may be more
+// of them than threads: EACH takes strides of the whole grid.
 #define KERNEL extern "C" __global__ void
 #define EACH(i, count)                                                           \
     for (INDEX i = (INDEX)blockIdx.x * (INDEX)blockDim.x + (INDEX)threadIdx.x; \

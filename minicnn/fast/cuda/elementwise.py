@@ -9,6 +9,7 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.ops.basic import rounded_rate
 from minicnn.random import LANES_PER_BLOCK, Stream
 
 
@@ -70,8 +71,7 @@ def crelu(x: Array, *, axis: int = -1) -> Pair:
 def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     """ops.dropout: the same random bits, drawn on the device; the derivative keeps one bit for each element."""
     xp = array_module(x)
-    threshold = min(round(rate * 65536), 65535)
-    scale = 1 / (1 - threshold / 65536)
+    threshold, scale = rounded_rate(rate)
     size = x[:1].size
     per_sample = -(-size // LANES_PER_BLOCK)
     words = xp.empty(len(x) * per_sample, np.uint16)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import available, launch
-from minicnn.fast.cuda.pool import geometry
+from minicnn.fast.cuda.kernels import available, geometry, launch
 from minicnn.ops.conv import check_filters
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces

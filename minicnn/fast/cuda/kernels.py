@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, Device, device_of, is_array
+from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
 THREADS = 256  # in a block
 MOST_BLOCKS = 65_535  # of a launch, far from CUDA's limits; if there are more outputs, each thread computes several
-WIDE = 1 << 30  # from so many elements on, 32-bit indices could overflow
+WIDE = 1 << 30  # from so many elements on (of arrays, or in an argument), 32-bit indices could overflow
 
 _modules: dict[tuple[Any, ...], Any] = {}
 
@@ -50,12 +51,21 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
         if not output.flags.c_contiguous:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
     arrays = [a for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
-    real = np.dtype(real or (np.float64 if any(a.dtype == np.float64 for a in arrays) else np.float32))
-    index = np.dtype(np.int64 if max(count, *(a.size for a in arrays)) >= WIDE else np.int32)
+    if real is None:
+        real = "float64" if any(a.dtype == np.float64 for a in arrays) else "float32"
+    real = np.dtype(real)
+    largest = max(count, *(a.size for a in arrays), *(i for i in inputs if isinstance(i, int)))
+    index = np.dtype(np.int64 if largest >= WIDE else np.int32)
     file, _, name = kernel.partition(".")
     function = _module(where, file, real, index).get_function(name)
     arguments = tuple(_argument(where.xp, a, real, index) for a in (*outputs, *inputs, count))
     function((blocks(count),), (THREADS,), arguments)
+
+
+def geometry(windows: Windows, channels: int) -> tuple[int, ...]:
+    """H, W, C, kh, kw, sh, sw, top, left, OH, OW: what every kernel about windows is told (`pixel` in common.cuh)."""
+    (top, _), (left, _) = windows.pad
+    return (*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)
 
 
 def source(file: str) -> str:
@@ -71,6 +81,7 @@ def options(real: Any, index: Any) -> tuple[str, ...]:
 
 
 def _module(where: Device, file: str, real: Any, index: Any) -> Any:
+    """A file, compiled."""
     assert where.cuda is not None
     key = (where.name, where.cuda, file, real, index)
     if key not in _modules:
@@ -79,10 +90,11 @@ def _module(where: Device, file: str, real: Any, index: Any) -> Any:
 
 
 def _argument(xp: Any, value: Any, real: np.dtype[Any], index: np.dtype[Any]) -> Any:
+    """A value as a kernel takes it."""
     if value is None:
         return np.uint64(0)
     if isinstance(value, np.generic):
         return value
-    if isinstance(value, (bool, int)):
+    if isinstance(value, int):  # or a bool
         return index.type(value)
     return real.type(value) if isinstance(value, float) else xp.ascontiguousarray(value)

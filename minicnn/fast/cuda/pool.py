@@ -9,23 +9,23 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.kernels import available, geometry, launch
 from minicnn.ops.pool import pool_windows
-from minicnn.ops.windows import Pad, Size, Windows, as_pair
+from minicnn.ops.windows import Pad, Size, as_pair
 
 MOST_CELLS = 256  # of a window: where a maximum is fits in a byte
 
 
-def fits(x: Array, *, k: Size, **static: Any) -> bool:
+def fits(x: Array, **static: Any) -> bool:
     return available(x) and x.ndim == 4
 
 
 def fits_max(x: Array, *, k: Size, **static: Any) -> bool:
-    return fits(x, k=k) and math.prod(as_pair("max_pool2d", "k", k)) <= MOST_CELLS
+    return fits(x) and math.prod(as_pair("max_pool2d", "k", k)) <= MOST_CELLS
 
 
 def fits_global(x: Array) -> bool:
-    return available(x) and x.ndim == 4 and x.size > 0
+    return fits(x) and x.size > 0
 
 
 def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Pair:
@@ -58,7 +58,7 @@ def avg_pool2d(
     xp = array_module(x)
     windows = pool_windows("avg_pool2d", x, k, stride, pad, ceil)
     shape, numbers = x.shape, geometry(windows, x.shape[3])
-    for size, (before, after) in zip(windows.size, windows.pad, strict=True):  # the cells that count, first and last
+    for size, (before, after) in zip(windows.size, windows.pad, strict=True):  # the cells that count: from, to
         numbers += (0, before + size + after) if count_include_pad else (before, before + size)
     y = xp.empty((len(x), *windows.out, shape[3]), x.dtype)
     launch("pool.avg_pool", (y,), x, *numbers)
@@ -82,9 +82,3 @@ def global_avg_pool(x: Array) -> Pair:
         return (gx,)
 
     return x.mean(axis=(1, 2)), vjp
-
-
-def geometry(windows: Windows, channels: int) -> tuple[int, ...]:
-    """H, W, C, kh, kw, sh, sw, top, left, OH, OW: what every kernel about windows is told."""
-    (top, _), (left, _) = windows.pad
-    return (*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)

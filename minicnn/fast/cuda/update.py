@@ -35,11 +35,13 @@ def norm(gradients: Sequence[Array]) -> Array:
     xp, dtype = array_module(gradients[0]), gradients[0].dtype
     total = sum(g.size for g in gradients)
     parts = xp.empty(min(PARTS, max(1, total)), dtype)
-    launch("update.squares", (parts,), table([gradients, gradients]), len(gradients), total)
+    rows = [gradients, gradients]  # the first stands for the parameters, which this kernel does not read
+    launch("update.squares", (parts,), table(rows), len(gradients), total)
     return xp.sqrt(parts.sum())
 
 
 def step(kernel: str, rows: Sequence[Sequence[Array]], scale: Array | None, *numbers: float) -> None:
     """One step of all parameters: rows[0] are they, rows[1] their gradients, the others what the optimiser keeps."""
     total, real = sum(array.size for array in rows[0]), rows[0][0].dtype
+    # The table stands in the place of outputs: they are behind its addresses.
     launch(f"update.{kernel}", (table(rows),), scale, len(rows[0]), *numbers, count=total, real=real)

@@ -191,7 +191,7 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDE
 
 // The kernels: each transform for 3x3 filters (STEP 4) and for 5x5 (STEP 2).
 
-#define BOTH(STEP)                                                                                                     \
+#define KERNELS(STEP)                                                                                                  \
     KERNEL input_transform_##STEP(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,            \
                                   INDEX rows, INDEX columns, INDEX count) {                                            \
         input_transform<STEP>(v, x, H, W, C, top, left, rows, columns, count);                                         \
@@ -210,5 +210,5 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDE
         output_transform_adjoint<STEP>(gm, g, OH, OW, F, rows, columns, count);                                        \
     }
 
-BOTH(2)
-BOTH(4)
+KERNELS(2)
+KERNELS(4)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minicnn.autodiff import Grads, Pair
-from minicnn.backend import Array, array_module, device_of
+from minicnn.backend import Array, Device, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_filters
@@ -28,18 +28,19 @@ def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: P
 def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
     check_filters(x, w, b)
-    xp, place = array_module(x), device_of(x)
-    assert place.cuda is not None
-    multiply = place.cuda.batched_matmul
+    xp, device = array_module(x), device_of(x)
+    assert device.cuda is not None
+    multiply = device.cuda.batched_matmul
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     n, c, f = len(x), w.shape[2], w.shape[3]
     x = xp.ascontiguousarray(x)
     tiling = Tiling.of(windows, c, f)
     sample_bytes = 36 * tiling.per_image * (c + f) * x.dtype.itemsize
-    transform = _filter_transform(place, windows.k[0], x.dtype)  # (36, r r)
+    transform = _filter_transform(device, windows.k[0], x.dtype)  # (36, r r)
     u = xp.matmul(transform, w.reshape(-1, c * f)).reshape(36, c, f)  # U = G g G'
 
     def stack(piece: slice, channels: int) -> Array:
+        """Memory for V or M, or their gradients, of a piece."""
         return xp.empty((36, (piece.stop - piece.start) * tiling.per_image, channels), x.dtype)
 
     y = xp.empty((n, *windows.out, f), x.dtype)
@@ -127,11 +128,12 @@ class Tiling:
         return (*self.windows.size, self.channels, top, left, self.rows, self.columns)
 
 
-_transforms: dict[tuple[str, int, Any], Array] = {}  # uploaded once
+_transforms: dict[tuple[str, int, Any], Array] = {}  # uploaded once, by device, size of the kernel and dtype
 
 
-def _filter_transform(place: Any, k: int, dtype: Any) -> Array:
-    key = (place.name, k, dtype)
+def _filter_transform(device: Device, k: int, dtype: Any) -> Array:
+    """The matrix (36, k k) that gives U of filters, on a device."""
+    key = (device.name, k, dtype)
     if key not in _transforms:
-        _transforms[key] = place.put(matrices(ALGORITHMS[k], dtype)[2])
+        _transforms[key] = device.put(matrices(ALGORITHMS[k], dtype)[2])
     return _transforms[key]

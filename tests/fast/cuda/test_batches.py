@@ -1,5 +1,7 @@
 """Batches on the device are the batches on the host, to the last bit."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -82,6 +84,20 @@ def test_staged_memory_is_not_written_while_it_is_read():
         assert len(places) == 6  # three slots, x and labels in each
         for seen in places.values():
             assert seen == sorted(set(seen)), "a copy began without a wait for the last computation"
+
+
+def test_an_epoch_that_is_left_early_leaves_its_memory_guarded():
+    """The first copy of the next epoch goes to the same place, and waits for the computation on what was there."""
+    with standin_with_kernels() as device:
+        staged = StagedBatches(batches(n=40), device)
+        with closing(staged.epoch(0)) as epoch:
+            next(epoch)
+            device.cuda.log.clear()
+        ((*_, used),) = device.cuda.log
+        with closing(staged.epoch(1)) as epoch:
+            next(epoch)
+        kinds = [entry[:2] for entry in device.cuda.log]
+        assert device.cuda.log.index(("copy", "wait", used)) < kinds.index(("copy", "copy"))
 
 
 def test_an_empty_batch_passes():

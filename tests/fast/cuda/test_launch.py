@@ -36,19 +36,9 @@ def test_blocks(count, blocks):
     assert kernels.blocks(count) == blocks
 
 
-@pytest.mark.parametrize("count", [1, 255, 256, 257, 1000, 70_000])
-def test_a_grid_reaches_every_element_once(count, monkeypatch):
-    """Thread t takes t, t + T, t + 2T, ...: counted here as EACH does it."""
-    monkeypatch.setattr(kernels, "MOST_BLOCKS", 7)
-    threads = kernels.blocks(count) * kernels.THREADS
-    seen = np.concatenate([np.arange(t, count, threads) for t in range(threads)])
-    assert sorted(seen) == list(range(count))
-
-
 def test_32_bit_indices_cannot_overflow():
     """EACH adds the number of threads to an index below WIDE before it compares."""
     assert kernels.WIDE + kernels.MOST_BLOCKS * kernels.THREADS < 2**31
-    assert kernels.MOST_BLOCKS * kernels.THREADS < 2**31
 
 
 @pytest.mark.parametrize(("count", "index"), [(2**30 - 1, "int"), (2**30, "long long"), (2**33, "long long")])
@@ -61,6 +51,18 @@ def test_large_launches_have_64_bit_indices(count, index):
     assert (name, grid, block) == ("relu", (65_535,), (256,))
     assert arguments[-1] == count
     assert arguments[-1].dtype == ("int32" if index == "int" else "int64")
+
+
+@pytest.mark.parametrize(("total", "index"), [(2**30 - 1, "int"), (2**30, "long long"), (2**33, "long long")])
+def test_large_numbers_are_64_bits_wide(total, index):
+    """The norm of all gradients: few threads, which count to the number of all parameters."""
+    with standin_with_kernels(cuda=Recorder()) as device:
+        x = device.put(np.ones(3, np.float32))
+        kernels.launch("update.squares", (x,), x, 1, total)
+        *_, there, count = device.cuda.calls[0][3]
+    assert device.cuda.modules == [("-DREAL=float", f"-DINDEX={index}")]
+    assert (there, count) == (total, 3)
+    assert there.dtype == count.dtype == ("int32" if index == "int" else "int64")
 
 
 @needs_compiler

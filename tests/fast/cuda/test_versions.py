@@ -7,20 +7,14 @@ from hypothesis import strategies as st
 
 from minicnn import Stream, ops, parallel
 from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, winograd
+from minicnn.fast.dispatch import TABLE
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
-from tests.fast.test_versions import draw_winograd, on_last_axis
+from tests.fast.test_versions import draw_dropout, draw_pool_of_few_values, draw_winograd, on_last_axis
 from tests.standin import launches, no_synchronisation
 
 pytestmark = needs_compiler
-
-
-def draw_dropout(d):
-    """Any rate, step and place in the global batch; samples that do not fill their last block."""
-    (x,), _ = draw.one_array(d)
-    stream = Stream(d(st.integers(0, 99))).child("a").at(d(st.integers(0, 2**40)), d(st.integers(0, 2**20)))
-    return (x,), {"rate": d(st.sampled_from([0.0, 0.2, 0.5, 0.99999])), "stream": stream}
 
 
 def draw_leaky(d):
@@ -48,9 +42,7 @@ VERSIONS = {
 }
 
 
-def test_every_cuda_row_of_the_table_is_here():
-    from minicnn.fast.dispatch import TABLE
-
+def test_every_row_of_the_table_for_cuda_is_here():
     table = {version for _, _, version in TABLE if ".cuda." in version.__module__}
     assert table == {version for _, version, _ in VERSIONS.values()}
 
@@ -98,10 +90,7 @@ def test_batch_norm_sums_in_chunks():
 
 @given(data=st.data())
 def test_max_pool_sends_gradients_where_the_textbook_does(data):
-    """Ties, NaN, infinities, padding."""
-    (x,), static = data.draw(st.composite(draw.pool)())
-    values = [[0.0, 1.0], [-np.inf, 0.0], [-np.inf, 0.0, 1.0, np.nan]][data.draw(st.integers(0, 2))]
-    x = draw.rng(data.draw).choice(values, x.shape)
+    x, static = data.draw(st.composite(draw_pool_of_few_values)())
     expected, expected_vjp = ops.max_pool2d.textbook(x, **static)
     g = draw.distinct(np.random.default_rng(0), *expected.shape)
     with standin_with_kernels() as device:
