@@ -37,7 +37,7 @@ from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.decode import read_whole
 from minicnn.random import Stream
-from minicnn.theory.rademacher import MonteCarlo
+from minicnn.theory.monte_carlo import MonteCarlo
 from minicnn.theory.reconstruction import psnr, ratio
 from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1

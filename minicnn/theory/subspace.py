@@ -32,7 +32,7 @@ from minicnn.backend import CPU, Array, Device, array_module
 from minicnn.ops.conv import conv2d
 from minicnn.parallel import pieces
 from minicnn.random import Stream
-from minicnn.theory.rademacher import Estimate, MonteCarlo
+from minicnn.theory.monte_carlo import Estimate, MonteCarlo
 
 # --- a uniformly random subspace ---
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn.random import Stream
-from minicnn.theory.rademacher import MonteCarlo
+from minicnn.theory.monte_carlo import MonteCarlo
 from minicnn.theory.subspace import (
     crelu_regions,
     mean_ratio,
