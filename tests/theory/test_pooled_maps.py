@@ -128,6 +128,17 @@ def test_maps_of_signals_signals_of_maps():
     assert PooledConvolution(w, pad=1).ratios(x[:0]).shape == (0, 4, 4)
 
 
+def test_one_region_by_hand():
+    """w = (1) on four pixels, pooled together: each phase that fires gives its largest pixel back."""
+    w, x = np.ones((1, 1, 1, 1)), np.array([3.0, 1.0, 0.0, -2.0]).reshape(1, 2, 2, 1)
+    layer = PooledConvolution(w, k=2)
+    np.testing.assert_allclose(layer.ratios(x), math.sqrt(1 / 14))  # both phases: 3 and -2 are recovered
+    np.testing.assert_allclose(layer.ratios(abs(x)), math.sqrt(5 / 14))  # the negative phase is off: 3 alone
+    blind = PooledConvolution(w[:, :, [0, 0]] * np.array([[1.0], [-1.0]]), k=2)  # no response to equal channels
+    assert blind.ratios(np.ones((1, 2, 2, 2))).item() == 1
+    np.testing.assert_array_equal(blind.reconstruct(blind.pool(np.ones((1, 2, 2, 2))), [(0, 0, 0)]), 0)
+
+
 def test_the_border_counts_as_zeros():
     """A 1x1 image, a 3x3 filter with pad 1: the patch is the image and a ring of zeros, the filter is not clipped."""
     layer = PooledConvolution(np.ones((3, 3, 1, 1)), pad=1, k=1, pool_stride=1)
