@@ -31,14 +31,14 @@ from experiments.finished import announce, batches, data_option, images_of, not_
 from experiments.progress import Progress
 from experiments.runs import Run, open_runs
 from experiments.sheets import Cell, draw_sheet
-from minicnn.analysis.inversion import METHODS, Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.backend import Device, to_host
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.decode import read_whole
 from minicnn.random import Stream
 from minicnn.theory.monte_carlo import MonteCarlo
-from minicnn.theory.reconstruction import psnr, ratio
+from minicnn.theory.reconstruction import METHODS, psnr, ratio
 from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from minicnn import nn
-from minicnn.analysis.inversion import PooledConvolution, crelu_steps, inputs, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import crelu_steps, inputs, pooling_ratios, reconstruct
 from minicnn.models import convpool, vgg
+from minicnn.theory.pooled_maps import PooledConvolution
 from minicnn.theory.reconstruction import Layer, features, invert, ratio
 from tests.devices import on_devices
 
