@@ -1,12 +1,9 @@
-"""Outgoing weights: equal and negated phases, loops, the random expectation, which weights belong to which layer."""
+"""Outgoing weights: equal and negated phases, loops, the random expectation."""
 
 import numpy as np
 import pytest
 
-from minicnn import nn
 from minicnn.analysis.correlation import outgoing_correlation, random_absolute_cosine
-from minicnn.analysis.layers import outgoing_weights
-from minicnn.models import convpool, vgg
 from tests.devices import on_devices
 
 rng = np.random.default_rng(0)
@@ -76,26 +73,6 @@ def test_random_weights_have_it():
 def test_the_papers_layers_have_the_expectations_that_we_put_beside_them():
     """conv2 of the ImageNet network is 1x1x192x96: d = 96 for conv1's outgoing weights."""
     assert random_absolute_cosine(96) == pytest.approx(0.08, abs=0.002)
-
-
-def test_each_layer_has_the_weights_of_the_next():
-    model = convpool("crelu", "half", scale=0.1)
-    found = outgoing_weights(model)
-    assert list(found) == [f"conv{i}" for i in range(1, 8)]
-    for i, (w, channels) in enumerate(found.values(), start=1):
-        assert w is model[f"conv{i + 1}"].weight.data
-        assert channels == w.shape[2] == 2 * model[f"conv{i}"].weight.shape[3]
-    assert outgoing_weights(convpool("relu", scale=0.05)) == {}
-    assert list(outgoing_weights(vgg(at=(1, 3), scale=0.05))) == ["conv1", "conv3"]
-
-
-def test_flattened_features_and_batch_norm_between():
-    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.CReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(24, 5))
-    ((w, channels),) = outgoing_weights(model).values()
-    assert w.shape == (24, 5)
-    assert channels == 6
-    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.CReLU(), nn.BatchNorm(6), nn.Conv2d(6, 2, 1))
-    assert outgoing_weights(model) == {}  # another layer reads the two phases first
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,9 @@ import pytest
 
 from minicnn import nn, ops
 from minicnn.analysis.invariance import Counter, Largest, Thresholds, invariance, sided
-from minicnn.analysis.layers import filter_layers, responses
+from minicnn.analysis.layers import responses
 from minicnn.analysis.stimuli import Stimuli, cifar_stimuli
 from minicnn.backend import CPU
-from minicnn.models import convpool, vgg
 from tests.devices import on_devices
 
 rng = np.random.default_rng(0)
@@ -196,27 +195,6 @@ def test_a_network_without_space_does_not_notice_shifts():
     roll = Stimuli("roll", lambda x: x, {"roll": lambda x: np.roll(x, 4, axis=2)})
     score = invariance(model, lambda: iter([x]), 200, roll, device=CPU)["1"]["two"]
     np.testing.assert_allclose(score.scores, 100)
-
-
-def test_which_layers_are_measured():
-    assert [layer.name for layer in filter_layers(convpool("crelu", scale=0.03))] == [f"conv{i}" for i in range(1, 8)]
-    assert all(layer.is_crelu and layer.two_sided for layer in filter_layers(convpool("crelu", scale=0.03)))
-    assert not any(layer.two_sided for layer in filter_layers(convpool("relu", scale=0.03)))
-    deep = filter_layers(vgg(at=(1,), scale=0.03))
-    assert len(deep) == 13
-    assert [layer.source for layer in deep[:2]] == ["conv1", "conv2_bn"]
-    assert [layer.is_crelu for layer in deep[:2]] == [True, False]
-    leaky = filter_layers(convpool("crelu-leaky", scale=0.03))
-    assert all(layer.two_sided and not layer.is_crelu for layer in leaky)
-
-
-def test_responses_enter_the_activation_in_inner_sequentials_too():
-    inner = nn.Sequential(nn.Conv2d(2, 3, 1), nn.BatchNorm(3), nn.ReLU())
-    model = nn.Sequential(block=inner, end=nn.GlobalAvgPool())
-    x = rng.normal(size=(2, 3, 3, 2)).astype(np.float32)
-    ((name, z),) = responses(model, x)
-    assert name == "block.0"
-    np.testing.assert_array_equal(z, inner["1"](inner["0"](x)).data)
 
 
 @pytest.mark.parametrize("rate", [0, 1, -1])
