@@ -192,7 +192,7 @@ def test_a_network_without_space_does_not_notice_shifts():
     x = np.tile(period, (1, 2, 2, 1))
     mean = nn.Lambda(ops.avg_pool2d, k=8)
     model = nn.Sequential(mean, nn.Conv2d(3, 6, 1), nn.ReLU()).initialise(0)
-    roll = Stimuli("roll", lambda x: x, {"roll": lambda x: np.roll(x, 4, axis=2)})
+    roll = Stimuli(lambda x: x, {"roll": lambda x: np.roll(x, 4, axis=2)})
     score = invariance(model, lambda: iter([x]), 200, roll, device=CPU)["1"]["two"]
     np.testing.assert_allclose(score.scores, 100)
 
