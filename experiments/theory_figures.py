@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.pictures import new_figure, save_figure
 from experiments.statements.base import SLACK
-from experiments.statements.cases import complexities, random_cases, response_cases
+from experiments.statements.cases import complexities, independent_cases, response_cases
 from minicnn.random import Stream
 from minicnn.theory.monte_carlo import MonteCarlo
 from minicnn.theory.rademacher import ATTAINED, PROVED, differences, layer
@@ -29,7 +29,7 @@ def draw_pooling(path: Path, seed: int) -> None:
     figure = new_figure(path, 9, 4.2)
     if figure is None:
         return
-    cases = [case for case in random_cases(seed) if case.independent] + response_cases(seed)
+    cases = independent_cases(seed) + response_cases(seed)
     ratio = np.array([case.ratio for case in cases])
     ours, paper = (np.array([getattr(case.bounds, name) for case in cases]) for name in ("tight", "paper"))
     left, right = figure.subplots(1, 2, sharey=True)
