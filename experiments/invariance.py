@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ def measure(
     """All layers of one network on the test images."""
     model, normalise = run.model(device, untrained=untrained), run.normaliser(data)
     size = len(data.test_images)
-    images = data.test_images[sample(args.subset or size, size, seed=0)]
+    images = data.test_images[sample(args.subset or size, size)]
     label = f"{run.name}, {_weights(untrained)}"
     start = time.monotonic()
     with Progress((2 + len(stimuli.transforms)) * len(images), label) as progress:
@@ -195,25 +195,24 @@ def report(run: Run, found: Found) -> str:
 
 def panels(runs: list[Run], found: Found) -> dict[str, dict[str, list[float]]]:
     """As the paper compares, and the two comparisons of like with like."""
-
-    def lines(sides: Callable[[Run], dict[str, str]]) -> dict[str, list[float]]:
-        result = {}
-        for run in runs:
-            label = run.label + (f", {run.name}" if run.label in result else "")
-            of, side = found[run.name, None], sides(run)
-            result[label] = [of[layer][side[layer]].mean() for layer in of]
-            if len(found) > len(runs):
-                result[f"untrained {label}"] = [float(control(run, found, layer, side[layer]).mean()) for layer in of]
-        return result
-
-    def always(side: str) -> Callable[[Run], dict[str, str]]:
-        return lambda run: dict.fromkeys(papers_sides(run), side)
-
     return {
-        "as in the paper: ReLU one side, CReLU two": lines(papers_sides),
-        "all by one side, max(z, 0)": lines(always("one")),
-        "all by two sides, |z|": lines(always("two")),
+        "as in the paper: ReLU one side, CReLU two": lines(runs, found, None),
+        "all by one side, max(z, 0)": lines(runs, found, "one"),
+        "all by two sides, |z|": lines(runs, found, "two"),
     }
+
+
+def lines(runs: list[Run], found: Found, side: str | None) -> dict[str, list[float]]:
+    """The scores by layer of each network, and of the untrained ones; `side` None: the paper's of each layer."""
+    result = {}
+    for run in runs:
+        label = run.label + (f", {run.name}" if run.label in result else "")
+        of, papers = found[run.name, None], papers_sides(run)
+        sides = {layer: side or papers[layer] for layer in of}
+        result[label] = [of[layer][sides[layer]].mean() for layer in of]
+        if len(found) > len(runs):
+            result[f"untrained {label}"] = [float(control(run, found, layer, sides[layer]).mean()) for layer in of]
+    return result
 
 
 if __name__ == "__main__":

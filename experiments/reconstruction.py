@@ -43,6 +43,7 @@ from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 
 MODULE = "experiments.reconstruction"
+LAYERS = "conv1,conv2,conv3,conv4"  # unless --layers says otherwise; a network may have fewer
 BANKS, BATCH = 5, 50  # banks of random filters; images at a time
 
 
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="a picture of your own")
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
     p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
-    p.add_argument("--layers", default="conv1,conv2,conv3,conv4", help="default conv1,conv2,conv3,conv4")
+    p.add_argument("--layers", default=LAYERS, help=f"default {LAYERS}")
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
     args = p.parse_args(arguments)
     if min(args.size, args.count, args.subset) < 1:
@@ -65,7 +66,7 @@ def main(arguments: list[str]) -> int:
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data, 0 if args.image else args.count)
-    images, folder = own_images(args, data), out_folder(args, MODULE)
+    images, folder = chosen_images(args, data), out_folder(args, MODULE)
     networks = [(run, steps_of(run, device), run.normaliser(data)) for run in runs]  # all, before the work begins
     layers = [chosen_steps(run, steps, args.layers) for run, steps, _ in networks]
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,18 +96,16 @@ def chosen_steps(run: Run, steps: list[Step], asked: str) -> list[list[Step]]:
     """For every layer asked for, the steps from the image to it."""
     names = [step.name for step in steps]
     wanted = [name for name in asked.split(",") if name]
-    if unknown := [name for name in wanted if name not in names]:
-        if asked == "conv1,conv2,conv3,conv4":  # the default; a network may have fewer
-            wanted = [name for name in wanted if name in names]
-        else:
-            raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
-    return [steps[: names.index(name) + 1] for name in wanted]
+    unknown = [name for name in wanted if name not in names]
+    if unknown and asked != LAYERS:
+        raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
+    return [steps[: names.index(name) + 1] for name in wanted if name in names]
 
 
-def own_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.ndarray]]:
+def chosen_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.ndarray]]:
     """(name, (H, W, 3) uint8): the files that --image names, or test images."""
     if not args.image:
-        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images), seed=0)
+        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images))
         return [(f"test image {i}", data.test_images[i]) for i in chosen]
     found = []
     for path in args.image:
@@ -169,7 +168,7 @@ def ratios(
     pooled = [i for i, step in enumerate(steps) if step.pool is not None]
     if not pooled:
         return []
-    images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images), seed=0)]
+    images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images))]
     found = []
     with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
         for i in pooled:
