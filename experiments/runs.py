@@ -28,10 +28,8 @@ from minicnn.data.augment import Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
-from minicnn.random import Stream
 
 EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
-NONE = {"count": 0}  # no images
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Run:
 
     @property
     def _checkpoint(self) -> Path:
-        best = self.config.get("hold_out", NONE)["count"] > 0
+        best = self.config.get("hold_out", {"count": 0})["count"] > 0  # of the epoch that these images chose
         return self.folder / ("best.npz" if best else "checkpoint.npz")
 
     @property
@@ -106,13 +104,12 @@ class CifarRun(Run):
     def training_images(self, data: Dataset) -> np.ndarray:
         """Their indices: from the settings, checked against the fingerprint in config.json."""
         chosen, held = protocols.indices(self.settings, data), int(self.config["hold_out"]["count"])
-        candidates = [protocols.split(chosen, held, self.settings.seed)[0]]
+        seed = self.settings.seed
+        candidates = [protocols.split(chosen, held, seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
-        if fold and held:
-            order = Stream(self.settings.seed).child("folds").generator().permutation(chosen)
-            parts = np.array_split(order, round(len(chosen) / held))
-            if int(fold[1]) <= len(parts):
-                candidates.append(np.sort(np.concatenate([p for i, p in enumerate(parts, 1) if i != int(fold[1])])))
+        count = round(len(chosen) / held) if held else 0
+        if fold and 1 <= int(fold[1]) <= count:
+            candidates.append(protocols.split_fold(chosen, count, int(fold[1]), seed)[0])
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:
                 return candidate
