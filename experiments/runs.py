@@ -108,7 +108,7 @@ class CifarRun(Run):
         candidates = [protocols.split(chosen, held, seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
         count = round(len(chosen) / held) if held else 0
-        if fold and 1 <= int(fold[1]) <= count:
+        if fold and count > 1 and 1 <= int(fold[1]) <= count:
             candidates.append(protocols.split_fold(chosen, count, int(fold[1]), seed)[0])
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:

@@ -6,15 +6,18 @@ import math
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
+from experiments import cifar, correlation, invariance, pairing, protocols, reconstruction, regularisation
 from experiments.common import UsageError, run_main
 from experiments.finished import sample
 from experiments.progress import Progress
-from experiments.runs import open_runs
+from experiments.runs import CifarRun, open_runs
+from experiments.sessions import fingerprint
+from experiments.settings import settings
 from experiments.weights import read_filters
 from minicnn.analysis.inversion import crelu_steps, reconstruct
 from minicnn.backend import CPU
@@ -221,6 +224,14 @@ def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
     run.config["train"]["sha256"] = "0"
     with pytest.raises(UsageError, match="not those of its settings"):
         run.training_images(data)
+
+
+def test_a_plain_run_may_be_called_fold1(data):
+    """With more than half of the images held out there are not two folds: it was a ValueError."""
+    asked = settings(dataset="textures", subset=41)
+    train, _ = protocols.split(protocols.indices(asked, data), 35, asked.seed)
+    config = {"train": fingerprint(train), "hold_out": {"count": 35}}
+    np.testing.assert_array_equal(CifarRun(Path("fold1"), asked, config, {}).training_images(data), train)
 
 
 # --- weights from elsewhere ---
