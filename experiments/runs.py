@@ -28,6 +28,7 @@ from minicnn.data.augment import Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
+from minicnn.training import below
 
 EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
 
@@ -85,7 +86,7 @@ class Run:
         if (self.folder / EXPORTED).exists() and not path.exists():
             return load(self.folder / EXPORTED)[0]
         arrays, _ = load_newest(path)
-        return arrays if path.name == "best.npz" else _below("model/", arrays)
+        return arrays if path.name == "best.npz" else below("model/", arrays)
 
     def normaliser(self, data: Dataset) -> Normaliser:
         """That of the images it was trained on."""
@@ -136,10 +137,6 @@ class PhotoRun(Run):
             return [(str(name), str(words)) for name, words in read_json(self.folder / "classes.json")]
         except (OSError, TypeError, ValueError) as error:
             raise UsageError(f"{self.folder} has no usable classes.json ({_line(error)})") from None
-
-
-def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _line(error: Exception) -> str:

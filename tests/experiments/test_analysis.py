@@ -226,6 +226,7 @@ def test_a_plain_run_may_be_called_fold1(data):
 
 def test_a_checkpoint_of_ours_is_a_file_of_weights(folder):
     found = read_filters(folder / "relu" / "checkpoint.npz", "hwio")
+    assert list(found) == [f"conv{i}" for i in range(1, 9)]  # not what the optimiser keeps of them
     assert found["conv1"].shape == (3, 3, 3, 6)
 
 
