@@ -81,6 +81,14 @@ def test_dry_run_lists_and_computes_nothing(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("arguments", [["--only", "one-percent"], ["--measure", "conv1"]])
+def test_a_folder_that_cannot_be_made_is_found_out_before_the_work(arguments, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        theory.main([*arguments, "--out", str(tmp_path / "file" / "out")])
+    assert "[1/1]" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
