@@ -118,13 +118,13 @@ class Found(NamedTuple):
 
 def report(source: Source, folder: Path, args: argparse.Namespace, device: Device) -> None:
     """Measure, print, write and draw one source."""
+    folder.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made
     found = {}
     with Progress(len(source.layers), source.label, "layer") as progress:
         for name in source.layers:
             found[name] = measure(source, name, args, device)
             progress()
     print(f"\n{source.label}\n\n{_table(source, found)}\n")
-    folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "summary.json", {name: _as_json(layer) for name, layer in found.items()})
     write_csv(folder / "pairing.csv", _filter_rows(found))
     draw(source, found, folder)
