@@ -140,14 +140,14 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     return W.reshape(D, K * n)
 
 
-def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
+def layer_bounds(conv: Convolution, *, iterations: int = 100) -> LayerBounds:
     """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
 
     S depends on W W' alone, so F filters of rank r are replaced by r orthogonal ones with the same W W'.  A matrix of
     up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the smaller of
     T' T and T T', which have the same non-zero eigenvalues, with rank None:
 
-    upper    Lanczos (eigsh) to the relative `tolerance`.  Never above the truth but for rounding.
+    upper    Lanczos (eigsh) to a relative 1e-6.  Never above the truth but for rounding.
     lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`, and Lanczos does not
              get there.  LOBPCG until the residual is below 1e-9 upper, at most `iterations` steps; with TileInverse
              if T has at least as many rows as columns (fast), else without (slow).  Never below the truth but for
@@ -167,8 +167,8 @@ def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float =
         return LayerBounds(lower, upper, rank, error, error)
     operator, tall = conv.linear_operator(), conv.shape[0] >= conv.shape[1]
     square = operator.H @ operator if tall else operator @ operator.H
-    start = np.random.default_rng(seed).standard_normal((min(conv.shape), 4))
-    upper, upper_error = _largest(square, start[:, 0], tolerance)
+    start = np.random.default_rng(0).standard_normal((min(conv.shape), 4))
+    upper, upper_error = _largest(square, start[:, 0], 1e-6)
     inverse = TileInverse(conv).linear_operator() if tall else None
     lower, lower_error = _least(square, start, inverse, 1e-9 * upper, iterations)
     if lower <= max(conv.shape) * np.finfo(np.float64).eps * upper:
