@@ -42,7 +42,7 @@ Scores = dict[str, dict[str, Score]]  # by layer and side
 Found = dict[tuple[str, int | None], Scores]  # by run, and None (trained) or the seed of an untrained network
 
 
-def main(arguments: list[str]) -> int:
+def parse(arguments: list[str]) -> argparse.Namespace:
     p = parser(MODULE, __doc__)
     data_option(p)
     p.add_argument("--subset", type=int, metavar="N", help="images to test, drawn at random (default all; 500 photos)")
@@ -59,6 +59,11 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if not 0 < args.rate < 1 or (args.subset is not None and args.subset < 1) or args.control < 0:
         raise UsageError("--rate must be between 0 and 1, --subset positive and --control not negative")
+    return args
+
+
+def main(arguments: list[str]) -> int:
+    args = parse(arguments)
     device = get_device(args.device)
     if args.dry_run:
         stimuli = STIMULI[args.stimuli or "cifar"](fill=args.fill)
@@ -69,9 +74,9 @@ def main(arguments: list[str]) -> int:
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data, args.subset)
-    found: Found = {}
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made, not after the passes
+    found: Found = {}
     for run in runs:
         for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
             found[run.name, seed] = measure(run, seed, data, stimuli_for(run, args), args, device)
@@ -177,6 +182,7 @@ def control(run: Run, found: Found, layer: str, side: str) -> np.ndarray:
 
 
 def report(run: Run, found: Found) -> str:
+    """The scores of one network by layer, and those of the untrained ones beside them."""
     seeds = sum(name == run.name for name, _ in found) - 1
     words = ["trained", *(["untrained"] if seeds else [])]
     head = ["layer", *(f"{word}, {side}" for word in words for side in SIDES), "rare when trained"]

@@ -60,6 +60,7 @@ def leaves(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Module]]:
 
 
 def convolutions(model: Sequential) -> dict[str, Conv2d]:
+    """Every convolution by its path, with an activation or without."""
     return {name: layer for name, layer in leaves(model) if isinstance(layer, Conv2d)}
 
 
