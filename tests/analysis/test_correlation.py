@@ -6,8 +6,6 @@ import pytest
 from minicnn.analysis.correlation import outgoing_correlation, random_absolute_cosine
 from tests.devices import on_devices
 
-rng = np.random.default_rng(0)
-
 
 def loops(w):
     channels = w.shape[2]
@@ -22,7 +20,7 @@ def loops(w):
 
 @pytest.mark.parametrize("shape", [(3, 3, 4, 5), (1, 1, 6, 2), (1, 3, 2, 1)])
 @on_devices
-def test_it_is_the_definition(shape, device):
+def test_it_is_the_definition(rng, shape, device):
     w = rng.normal(size=shape)
     got = outgoing_correlation(device.put(w))
     pair, others = loops(w)
@@ -32,21 +30,21 @@ def test_it_is_the_definition(shape, device):
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_equal_phases_give_one_and_negated_ones_minus_one(sign):
+def test_equal_phases_give_one_and_negated_ones_minus_one(rng, sign):
     """+1 is |x|, -1 is x: the absolute value alone cannot tell them apart."""
     half = rng.normal(size=(3, 3, 4, 6))
     w = np.concatenate([half, sign * half * rng.uniform(0.1, 5, (1, 1, 4, 1))], axis=2)
     np.testing.assert_allclose(outgoing_correlation(w).pair, sign)
 
 
-def test_a_matrix_on_flattened_maps_is_read_as_filters_are():
+def test_a_matrix_on_flattened_maps_is_read_as_filters_are(rng):
     w = rng.normal(size=(2, 3, 4, 5))
     flat, whole = outgoing_correlation(w.reshape(24, 5), channels=4), outgoing_correlation(w)
     np.testing.assert_array_equal(flat.pair, whole.pair)
     np.testing.assert_array_equal(flat.non_pair, whole.non_pair)
 
 
-def test_dead_channels_are_left_out():
+def test_dead_channels_are_left_out(rng):
     w = rng.normal(size=(3, 3, 6, 2))
     w[:, :, 1] = 0
     got = outgoing_correlation(w)
@@ -63,7 +61,7 @@ def test_the_random_expectation(d):
     assert value == pytest.approx(exact.get(d, series), rel=1e-12 if d in exact else 0.1 / d**2 + 1e-12)
 
 
-def test_random_weights_have_it():
+def test_random_weights_have_it(rng):
     w = rng.normal(size=(1, 1, 120, 24))
     got = outgoing_correlation(w)
     assert np.abs(got.non_pair).mean() == pytest.approx(random_absolute_cosine(24), rel=0.03)
