@@ -28,9 +28,9 @@ def draw_sheet(
     from PIL import Image, ImageDraw, ImageFont
 
     font, bold = ImageFont.load_default(FONT), ImageFont.load_default(TITLE_FONT)
-    first = rows[0][0].pictures[0]
-    factor = max(1, round(side / max(first.shape[:2])))
-    height, single = (factor * size for size in first.shape[:2])
+    shapes = [picture.shape[:2] for row in rows for cell in row for picture in cell.pictures]
+    factor = max(1, round(side / max(map(max, shapes))))
+    height, single = (factor * max(sizes) for sizes in zip(*shapes, strict=True))  # room for the largest
     width = max(len(cell.pictures) for row in rows for cell in row) * (single + 2) - 2
     captions = any(cell.caption for row in rows for cell in row)
     column = max([width, *(int(font.getlength(text)) for text in _texts(rows, heads))]) + 2 * GAP
@@ -46,7 +46,8 @@ def draw_sheet(
         for c, cell in enumerate(row):
             x, y = left + c * column + GAP, top + r * line
             for i, picture in enumerate(cell.pictures):
-                large: Any = Image.fromarray(picture).resize((single, height), Image.Resampling.NEAREST)
+                size = factor * picture.shape[1], factor * picture.shape[0]
+                large: Any = Image.fromarray(picture).resize(size, Image.Resampling.NEAREST)
                 sheet.paste(large, (x + i * (single + 2), y))
             pen.text((x, y + height + 2), cell.caption, "black", font)
     atomic_write(path, lambda file: sheet.save(file, format="png", optimize=True))
