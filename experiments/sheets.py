@@ -12,6 +12,7 @@ from minicnn.analysis.pairing import Pairing
 from minicnn.checkpoint import atomic_write
 
 FONT, TITLE_FONT, GAP = 13, 15, 8
+COLUMNS, MOST_PAIRS = 6, 48  # of a sheet of pairs
 
 
 class Cell(NamedTuple):
@@ -21,9 +22,7 @@ class Cell(NamedTuple):
     caption: str = ""
 
 
-def draw_sheet(
-    path: Path, rows: Sequence[Sequence[Cell]], *, title: str, heads: Sequence[str] = (), side: int = 72
-) -> None:
+def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: int, heads: Sequence[str] = ()) -> None:
     """A table of pictures, each enlarged by a whole factor to about `side` pixels; `heads` above the columns."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -57,11 +56,11 @@ def _texts(rows: Sequence[Sequence[Cell]], heads: Sequence[str]) -> list[str]:
     return [*heads, *(cell.caption for row in rows for cell in row)]
 
 
-def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str, columns: int = 6, most: int = 48) -> None:
+def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str) -> None:
     """Filters w (kh, kw, 1 or 3, K), each beside its pairing filter, the most opposed pairs first."""
-    order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:most]
+    order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:MOST_PAIRS]
     cells = [Cell((_picture(w[..., i]), _picture(w[..., pairs.partner[i]])), f"{pairs.mu[i]:.2f}") for i in order]
-    draw_sheet(path, [cells[i : i + columns] for i in range(0, len(cells), columns)], title=title, side=48)
+    draw_sheet(path, [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)], title=title, side=48)
 
 
 def _picture(filter_: np.ndarray) -> np.ndarray:
