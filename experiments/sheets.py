@@ -19,7 +19,7 @@ class Cell(NamedTuple):
     """One or more pictures side by side, (h, w, 3) uint8, and a line below them."""
 
     pictures: Sequence[np.ndarray]
-    caption: str = ""
+    caption: str
 
 
 def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: int, heads: Sequence[str] = ()) -> None:
@@ -31,9 +31,9 @@ def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: 
     factor = max(1, round(side / max(map(max, shapes))))
     height, single = (factor * max(sizes) for sizes in zip(*shapes, strict=True))  # room for the largest
     width = max(len(cell.pictures) for row in rows for cell in row) * (single + 2) - 2
-    captions = any(cell.caption for row in rows for cell in row)
-    column = max([width, *(int(font.getlength(text)) for text in _texts(rows, heads))]) + 2 * GAP
-    line = height + (FONT + 6 if captions else 0) + GAP
+    texts = [*heads, *(cell.caption for row in rows for cell in row)]
+    column = max([width, *(int(font.getlength(text)) for text in texts)]) + 2 * GAP
+    line = height + FONT + 6 + GAP
     left, top = GAP, TITLE_FONT + 3 * GAP + (FONT + GAP if heads else 0)
     total = max(left + column * max(map(len, rows)), 2 * GAP + int(bold.getlength(title)))
     sheet = Image.new("RGB", (total, top + line * len(rows)), "white")
@@ -50,10 +50,6 @@ def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: 
                 sheet.paste(large, (x + i * (single + 2), y))
             pen.text((x, y + height + 2), cell.caption, "black", font)
     atomic_write(path, lambda file: sheet.save(file, format="png", optimize=True))
-
-
-def _texts(rows: Sequence[Sequence[Cell]], heads: Sequence[str]) -> list[str]:
-    return [*heads, *(cell.caption for row in rows for cell in row)]
 
 
 def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str) -> None:
