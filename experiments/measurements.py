@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError
-from experiments.weights import read_arrays
+from experiments.weights import read_filters
 from minicnn.ops.activation import crelu
 from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
@@ -105,7 +105,7 @@ def alexnet(inputs: Inputs) -> dict[str, Any]:
 def conditioning(inputs: Inputs) -> dict[str, Any]:
     """The frame bounds and the condition number of conv1 of an AlexNet on 224x224 images."""
     bounds = layer_bounds(Convolution(inputs.alexnet, ALEXNET_SIZE, stride=4, pad=2))
-    condition = sqrt(bounds.upper / bounds.lower)
+    condition = sqrt(bounds.upper / bounds.lower) if bounds.lower else inf
     return {
         "condition number of T": condition,
         **bounds._asdict(),
@@ -201,16 +201,21 @@ def measure(
     for i, name in enumerate(names, 1):
         print(f"[{i}/{len(names)}] {name}", file=sys.stderr)
         start = perf_counter()
-        found[name] = MEASUREMENTS[name](inputs) | {"seconds": perf_counter() - start}
+        try:
+            found[name] = MEASUREMENTS[name](inputs) | {"seconds": perf_counter() - start}
+        except ValueError as error:
+            if name in OF_ALEXNET:  # filters that are all zero, or larger than the picture
+                raise UsageError(f"--alexnet: {error}") from None
+            raise
     return found
 
 
 def read_alexnet(path: Path) -> np.ndarray:
     """conv1_w of an .npz, (F, C, kh, kw) -> (kh, kw, C, F)."""
     try:
-        w = read_arrays(path)["conv1_w"]
+        w = read_filters(path, "oihw")["conv1"]
     except (KeyError, UsageError) as error:
         raise UsageError(f"--alexnet: {path} is not an .npz with conv1_w ({error})") from None
-    if w.ndim != 4 or w.shape[1] != 3 or not min(w.shape):
-        raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.shape}")
-    return w.transpose(2, 3, 1, 0)
+    if w.shape[2] != 3 or not w.size:
+        raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.transpose(3, 2, 0, 1).shape}")
+    return w
