@@ -43,7 +43,7 @@ from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 
 MODULE = "experiments.reconstruction"
-LAYERS = "conv1,conv2,conv3,conv4"  # unless --layers says otherwise; a network may have fewer
+LAYERS = ("conv1", "conv2", "conv3", "conv4")  # unless --layers says otherwise; a network may have fewer
 BANKS, BATCH = 5, 50  # banks of random filters; images at a time
 
 
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="a picture of your own")
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
     p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
-    p.add_argument("--layers", default=LAYERS, help=f"default {LAYERS}")
+    p.add_argument("--layers", type=_names, default=LAYERS, metavar="NAME,...", help=f"default {','.join(LAYERS)}")
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
     args = p.parse_args(arguments)
     if min(args.size, args.count, args.subset) < 1:
@@ -61,7 +61,9 @@ def main(arguments: list[str]) -> int:
     device = get_device(args.device)
     if args.dry_run:
         shown = ", ".join(map(str, args.image)) or f"{args.count} test images"
-        what = f"reconstruct {shown} from {args.layers}, and ratios over {args.subset} test images, on {device}"
+        what = (
+            f"reconstruct {shown} from {','.join(args.layers)}, and ratios over {args.subset} test images, on {device}"
+        )
         announce(args, MODULE, what, ["<run>-images.png", "<run>-images.csv", "ratios.csv"])
         return 0
     runs = open_runs(args.run)
@@ -84,6 +86,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name for name in text.split(",") if name)
+    if not names:
+        raise argparse.ArgumentTypeError("expected names of layers, such as conv1,conv2")
+    return names
+
+
 def steps_of(run: Run, device: Device) -> list[Step]:
     """The layers that images can be reconstructed from, in order."""
     steps = crelu_steps(run.model(device))
@@ -92,12 +101,11 @@ def steps_of(run: Run, device: Device) -> list[Step]:
     return steps
 
 
-def chosen_steps(run: Run, steps: list[Step], asked: str) -> list[list[Step]]:
-    """For every layer asked for, the steps from the image to it."""
+def chosen_steps(run: Run, steps: list[Step], wanted: tuple[str, ...]) -> list[list[Step]]:
+    """For every layer that is wanted, the steps from the image to it."""
     names = [step.name for step in steps]
-    wanted = [name for name in asked.split(",") if name]
     unknown = [name for name in wanted if name not in names]
-    if unknown and asked != LAYERS:
+    if unknown and wanted != LAYERS:
         raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
     return [steps[: names.index(name) + 1] for name in wanted if name in names]
 

@@ -323,6 +323,13 @@ def test_options_that_make_no_sense(command, arguments, message):
         command.main(arguments)
 
 
+def test_no_layers_are_refused(capsys):
+    with pytest.raises(SystemExit) as caught:
+        reconstruction.main(["--run", "x", "--layers", ","])
+    assert caught.value.code == 2
+    assert "expected names of layers, such as conv1,conv2" in capsys.readouterr().err
+
+
 def test_more_that_makes_no_sense(folder, tmp_path):
     run = ["--run", str(folder / "crelu"), "--device", "cpu", "--out", str(tmp_path)]
     with pytest.raises(UsageError, match=r"--subset must be in 1 .. 120, got 121"):
