@@ -138,14 +138,10 @@ def pictures(
     rows: list[dict[str, Any]] = []
     with Progress(len(images), f"{run.name}, pictures") as progress:
         for name, image in images:
-            x = device.put(normalise(image[None]))
             line = [Cell((image,), name)]
             for method in METHODS:
                 for steps in layers:
-                    estimate = reconstruct(x, steps, method=method)
-                    shown = _picture(to_host(estimate)[0], normalise)
-                    error = float(ratio(x, estimate)[0])
-                    decibels = float(psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)[0])
+                    shown, error, decibels = _reconstructed(name, image, steps, method, normalise, device)
                     line.append(Cell((shown,), f"{error:.3f}, {_decibels(decibels)}"))
                     layer = steps[-1].name
                     rows.append({"image": name, "layer": layer, "method": method, "ratio": error, "psnr": decibels})
@@ -158,6 +154,20 @@ def pictures(
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
     print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+
+
+def _reconstructed(
+    name: str, image: np.ndarray, steps: list[Step], method: str, normalise: Normaliser, device: Device
+) -> tuple[np.ndarray, float, float]:
+    """The picture that comes back from the features of the last step, its ratio and its PSNR."""
+    x = device.put(normalise(image[None]))
+    try:
+        estimate = reconstruct(x, steps, method=method)
+    except ValueError as error:  # a picture of one's own may be smaller than the filters
+        raise UsageError(f"{name}: {error}") from None
+    shown = _picture(to_host(estimate)[0], normalise)
+    decibels = psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)
+    return shown, float(ratio(x, estimate)[0]), float(decibels[0])
 
 
 def _decibels(value: float) -> str:

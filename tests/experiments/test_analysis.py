@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,13 +20,13 @@ from experiments.runs import CifarRun, open_runs
 from experiments.sessions import fingerprint
 from experiments.settings import settings
 from experiments.weights import read_filters
-from minicnn.analysis.inversion import crelu_steps, reconstruct
+from minicnn.analysis.inversion import Step, crelu_steps, reconstruct
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, save
 from minicnn.data.augment import Normaliser
 from minicnn.data.decode import ImageError
 from minicnn.data.textures import textures
-from minicnn.theory.reconstruction import ratio
+from minicnn.theory.reconstruction import Layer, ratio
 
 COMMANDS = {
     "pairing": pairing,
@@ -169,6 +170,16 @@ def test_own_pictures(folder, tmp_path):
         reconstruction.main([*common, "--image", str(tmp_path / "own.png"), "--size", "16", "--layers", "conv1"]) == 0
     )
     assert [row["image"] for row in read(tmp_path / "crelu-images.csv")] == ["own.png"] * 2
+
+
+def test_a_picture_smaller_than_the_filters(tmp_path):
+    """11x11 filters, as of an ImageNet network, on 8x8 pixels."""
+    step = Step("conv1", Layer(np.ones((11, 11, 3, 2), np.float32), None, stride=4))
+    picture = ("small.png", np.zeros((8, 8, 3), np.uint8))
+    with pytest.raises(UsageError, match=r"^small.png: .*the kernel \(11\) is larger than the padded image"):
+        reconstruction.pictures(
+            SimpleNamespace(name="net"), [[step]], [picture], Normaliser((0,) * 3, (1,) * 3), tmp_path, CPU
+        )
 
 
 def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
