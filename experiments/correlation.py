@@ -59,15 +59,7 @@ def main(arguments: list[str]) -> int:
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "correlation.csv", rows)
-    write_csv(
-        folder / "cosines.csv",
-        [
-            {"run": name, "layer": layer, "pair": float(cosine)}
-            for name, layers in found.items()
-            for layer, c in layers.items()
-            for cosine in c.pair
-        ],
-    )
+    write_csv(folder / "cosines.csv", _filter_rows(found))
     draw_correlations(
         folder / "correlation.png",
         {f"{run.label}, {run.name}": found[run.name] for run in runs},
@@ -94,6 +86,15 @@ def _row(name: str, layer: str, c: Correlation) -> dict[str, Any]:
         "pair_positive_share": _mean(c.pair > 0),
         "non_pair_signed": _mean(c.non_pair),
     }
+
+
+def _filter_rows(found: dict[str, dict[str, Correlation]]) -> list[dict[str, Any]]:
+    return [
+        {"run": name, "layer": layer, "pair": float(cosine)}
+        for name, layers in found.items()
+        for layer, c in layers.items()
+        for cosine in c.pair
+    ]
 
 
 def _mean(values: np.ndarray) -> float | None:

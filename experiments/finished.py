@@ -53,13 +53,13 @@ def photographs(where: Path | None, side: int, most: int) -> Dataset:
     return Dataset("photographs", (), none, labels[:0], images, labels)
 
 
-def sample(count: int, size: int, seed: int) -> np.ndarray:
-    """Indices of `count` test images drawn from `size`, or all of them."""
+def sample(count: int, size: int) -> np.ndarray:
+    """Indices of `count` test images drawn from `size`, the same each time; or all of them."""
     if not 1 <= count <= size:
         raise UsageError(f"--subset must be in 1 .. {size}, got {count}")
     if count == size:
         return np.arange(size)
-    return np.sort(Stream(seed).child("analysis sample").generator().permutation(size)[:count])
+    return np.sort(Stream(0).child("analysis sample").generator().permutation(size)[:count])
 
 
 def parser(module: str, description: str | None, *, needs_run: bool = True) -> argparse.ArgumentParser:

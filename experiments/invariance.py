@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ Scores = dict[str, dict[str, Score]]  # by layer and side
 Found = dict[tuple[str, int | None], Scores]  # by run, and None (trained) or the seed of an untrained network
 
 
-def main(arguments: list[str]) -> int:
+def parse(arguments: list[str]) -> argparse.Namespace:
     p = parser(MODULE, __doc__)
     data_option(p)
     p.add_argument("--subset", type=int, metavar="N", help="images to test, drawn at random (default all; 500 photos)")
@@ -59,6 +59,11 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if not 0 < args.rate < 1 or (args.subset is not None and args.subset < 1) or args.control < 0:
         raise UsageError("--rate must be between 0 and 1, --subset positive and --control not negative")
+    return args
+
+
+def main(arguments: list[str]) -> int:
+    args = parse(arguments)
     device = get_device(args.device)
     if args.dry_run:
         stimuli = STIMULI[args.stimuli or "cifar"](fill=args.fill)
@@ -69,9 +74,9 @@ def main(arguments: list[str]) -> int:
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data, args.subset)
-    found: Found = {}
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made, not after the passes
+    found: Found = {}
     for run in runs:
         for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
             found[run.name, seed] = measure(run, seed, data, stimuli_for(run, args), args, device)
@@ -100,7 +105,7 @@ def measure(
     """All layers of one network on the test images."""
     model, normalise = run.model(device, untrained=untrained), run.normaliser(data)
     size = len(data.test_images)
-    images = data.test_images[sample(args.subset or size, size, seed=0)]
+    images = data.test_images[sample(args.subset or size, size)]
     label = f"{run.name}, {_weights(untrained)}"
     start = time.monotonic()
     with Progress((2 + len(stimuli.transforms)) * len(images), label) as progress:
@@ -177,6 +182,7 @@ def control(run: Run, found: Found, layer: str, side: str) -> np.ndarray:
 
 
 def report(run: Run, found: Found) -> str:
+    """The scores of one network by layer, and those of the untrained ones beside them."""
     seeds = sum(name == run.name for name, _ in found) - 1
     words = ["trained", *(["untrained"] if seeds else [])]
     head = ["layer", *(f"{word}, {side}" for word in words for side in SIDES), "rare when trained"]
@@ -195,25 +201,24 @@ def report(run: Run, found: Found) -> str:
 
 def panels(runs: list[Run], found: Found) -> dict[str, dict[str, list[float]]]:
     """As the paper compares, and the two comparisons of like with like."""
-
-    def lines(sides: Callable[[Run], dict[str, str]]) -> dict[str, list[float]]:
-        result = {}
-        for run in runs:
-            label = run.label + (f", {run.name}" if run.label in result else "")
-            of, side = found[run.name, None], sides(run)
-            result[label] = [of[layer][side[layer]].mean() for layer in of]
-            if len(found) > len(runs):
-                result[f"untrained {label}"] = [float(control(run, found, layer, side[layer]).mean()) for layer in of]
-        return result
-
-    def always(side: str) -> Callable[[Run], dict[str, str]]:
-        return lambda run: dict.fromkeys(papers_sides(run), side)
-
     return {
-        "as in the paper: ReLU one side, CReLU two": lines(papers_sides),
-        "all by one side, max(z, 0)": lines(always("one")),
-        "all by two sides, |z|": lines(always("two")),
+        "as in the paper: ReLU one side, CReLU two": lines(runs, found, None),
+        "all by one side, max(z, 0)": lines(runs, found, "one"),
+        "all by two sides, |z|": lines(runs, found, "two"),
     }
+
+
+def lines(runs: list[Run], found: Found, side: str | None) -> dict[str, list[float]]:
+    """The scores by layer of each network, and of the untrained ones; `side` None: the paper's of each layer."""
+    result = {}
+    for run in runs:
+        label = run.label + (f", {run.name}" if run.label in result else "")
+        of, papers = found[run.name, None], papers_sides(run)
+        sides = {layer: side or papers[layer] for layer in of}
+        result[label] = [of[layer][sides[layer]].mean() for layer in of]
+        if len(found) > len(runs):
+            result[f"untrained {label}"] = [float(control(run, found, layer, sides[layer]).mean()) for layer in of]
+    return result
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError
-from experiments.weights import read_arrays
+from experiments.weights import read_filters
 from minicnn.ops.activation import crelu
 from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
@@ -30,11 +30,9 @@ from minicnn.theory.reconstruction import (
     least_squares,
     psnr,
     ratio,
-    recover_regions,
     responses,
 )
 
-PRECISIONS = (np.float32, np.float64)
 GAUSSIAN_SIZE, ALEXNET_SIZE = 227, 224  # of the pictures
 
 
@@ -65,28 +63,29 @@ def conv1(inputs: Inputs) -> dict[str, Any]:
     w, b = rng.normal(size=(3, 3, 3, 48)), rng.normal(size=48)
     left, right = (np.linalg.qr(rng.normal(size=(n, 27)))[0] for n in (27, 48))
     found: dict[str, Any] = {"lines": []}
-    for dtype in PRECISIONS:
+    for dtype in (np.float32, np.float64):
         x, eps = inputs.images.astype(dtype), float(np.finfo(dtype).eps)
-
-        def error(w: np.ndarray, x: np.ndarray = x) -> float:
-            layer = Layer(w.astype(x.dtype), b.astype(x.dtype), 1, 1)
-            return float(ratio(x, invert(features(x, [layer]), [layer], 32)).max())
-
-        gaussian = error(w)
+        error = _largest_error(x, w, b)
         multiples = []
         for digits in range(0, 5 if dtype is np.float32 else 11, 2):
             scales = 10.0 ** (-digits * np.linspace(0, 1, 27))
             filters = ((left * scales) @ right.T).reshape(3, 3, 3, 48).astype(dtype)
             lower, upper, rank = frame_bounds(filters.reshape(27, 48))
             assert rank == 27
-            multiples.append(error(filters, x[:100]) / (eps * sqrt(upper / lower)))
+            multiples.append(_largest_error(x[:100], filters, b) / (eps * sqrt(upper / lower)))
         name = np.dtype(dtype).name
-        found[name] = {"gaussian": gaussian, "largest error / (eps cond)": max(multiples)}
+        found[name] = {"gaussian": error, "largest error / (eps cond)": max(multiples)}
         found["lines"].append(
-            f"{name}: largest ||x - x'||/||x|| of {len(x)} images {gaussian:.1e} (48 Gaussian filters); at most "
+            f"{name}: largest ||x - x'||/||x|| of {len(x)} images {error:.1e} (48 Gaussian filters); at most "
             f"{max(multiples):.2f} eps cond(W) with drawn condition numbers"
         )
     return found
+
+
+def _largest_error(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> float:
+    """Of images x (N, 32, 32, 3) recovered by Algorithm 1 from a layer with pad 1, in the precision of x."""
+    layer = Layer(w.astype(x.dtype), b.astype(x.dtype), 1, 1)
+    return float(ratio(x, invert(features(x, [layer]), [layer], 32)).max())
 
 
 def gaussian(inputs: Inputs) -> dict[str, Any]:
@@ -106,7 +105,7 @@ def alexnet(inputs: Inputs) -> dict[str, Any]:
 def conditioning(inputs: Inputs) -> dict[str, Any]:
     """The frame bounds and the condition number of conv1 of an AlexNet on 224x224 images."""
     bounds = layer_bounds(Convolution(inputs.alexnet, ALEXNET_SIZE, stride=4, pad=2))
-    condition = sqrt(bounds.upper / bounds.lower)
+    condition = sqrt(bounds.upper / bounds.lower) if bounds.lower else inf
     return {
         "condition number of T": condition,
         **bounds._asdict(),
@@ -145,33 +144,37 @@ def _recover(
     w: np.ndarray, x: np.ndarray, *, stride: int, pad: int, plain: int, tiled: Sequence[tuple[Any, int]]
 ) -> dict[str, Any]:
     """x (1, H, W, C) from its CReLU features: by region, by `plain` steps without and by `tiled` with TileInverse."""
-    size = x.shape[1:3]
     found: dict[str, Any] = {"lines": [], "curves": {}}
 
-    def line(what: str, estimate: np.ndarray, start: float) -> None:
+    def note(what: str, estimate: np.ndarray, start: float) -> None:
         error, decibels = float(ratio(x, estimate)[0]), float(psnr(x, estimate)[0])
         took = perf_counter() - start
         found["lines"].append(f"{what}: error {error:.1e}, PSNR {decibels:.0f} dB, {took:.1f} s")
         found[what] = {"error": error, "psnr": decibels, "seconds": took}
 
-    z = responses(features(x, [Layer(w, None, stride, pad)]))
     start = perf_counter()
-    line("by region", recover_regions(z, w, size, stride=stride, pad=pad), start)
+    layer = Layer(w, None, stride, pad)
+    note("by region", invert(features(x, [layer]), [layer], x.shape[1:3]), start)
     for dtype, steps, tiles in ((np.float32, plain, False), *((d, n, True) for d, n in tiled)):
-        exact = x.astype(dtype)
-        start, curve = perf_counter(), [1.0]
-        conv = Convolution(w.astype(dtype), size, stride=stride, pad=pad)
-
-        def note(step: int, estimate: np.ndarray, exact: np.ndarray = exact, curve: list[float] = curve) -> None:
-            curve.append(float(ratio(exact, estimate)[0]))
-
-        z = responses(features(exact, [Layer(conv.w, None, stride, pad)]))
-        inverse = TileInverse(conv) if tiles else None
-        solution = least_squares(conv, z, iterations=steps, inverse=inverse, callback=note)
+        start = perf_counter()
+        conv = Convolution(w.astype(dtype), x.shape[1:3], stride=stride, pad=pad)
+        estimate, curve = _iterate(conv, x.astype(dtype), steps, TileInverse(conv) if tiles else None)
         name = f"{np.dtype(dtype).name}, {'tiles' if tiles else 'plain'}, {len(curve) - 1} steps"
-        line(name, solution.x, start)
+        note(name, estimate, start)
         found["curves"][name] = curve
     return found
+
+
+def _iterate(
+    conv: Convolution, x: np.ndarray, steps: int, inverse: TileInverse | None
+) -> tuple[np.ndarray, list[float]]:
+    """Least squares over all windows from the CReLU features of x: the estimate, and the error after every step."""
+    curve = [1.0]
+    z = responses(crelu(conv.analysis(x)))
+    solution = least_squares(
+        conv, z, iterations=steps, inverse=inverse, callback=lambda _, found: curve.append(float(ratio(x, found)[0]))
+    )
+    return solution.x, curve
 
 
 MEASUREMENTS: dict[str, Callable[[Inputs], dict[str, Any]]] = {
@@ -198,16 +201,21 @@ def measure(
     for i, name in enumerate(names, 1):
         print(f"[{i}/{len(names)}] {name}", file=sys.stderr)
         start = perf_counter()
-        found[name] = MEASUREMENTS[name](inputs) | {"seconds": perf_counter() - start}
+        try:
+            found[name] = MEASUREMENTS[name](inputs) | {"seconds": perf_counter() - start}
+        except ValueError as error:
+            if name in OF_ALEXNET:  # filters that are all zero, or larger than the picture
+                raise UsageError(f"--alexnet: {error}") from None
+            raise
     return found
 
 
 def read_alexnet(path: Path) -> np.ndarray:
     """conv1_w of an .npz, (F, C, kh, kw) -> (kh, kw, C, F)."""
     try:
-        w = read_arrays(path)["conv1_w"]
+        w = read_filters(path, "oihw")["conv1"]
     except (KeyError, UsageError) as error:
         raise UsageError(f"--alexnet: {path} is not an .npz with conv1_w ({error})") from None
-    if w.ndim != 4 or w.shape[1] != 3 or not min(w.shape):
-        raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.shape}")
-    return w.transpose(2, 3, 1, 0)
+    if w.shape[2] != 3 or not w.size:
+        raise UsageError(f"--alexnet: conv1_w must be (filters, 3, height, width), got {w.transpose(3, 2, 0, 1).shape}")
+    return w

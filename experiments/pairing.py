@@ -106,76 +106,92 @@ def _groups(text: str) -> dict[str, int]:
         raise argparse.ArgumentTypeError("expected names with numbers, such as conv2=2,conv4=2") from None
 
 
+class Found(NamedTuple):
+    """What was measured of a layer."""
+
+    pairs: Pairing
+    null: np.ndarray  # (draws, K): mu of random filters
+    comparison: Comparison
+    expected: float  # E mu of random directions
+    kept: float | None  # the mean cosine of a filter with its start, where that is known
+
+
 def report(source: Source, folder: Path, args: argparse.Namespace, device: Device) -> None:
     """Measure, print, write and draw one source."""
-    label, layers = source.label, source.layers
-    kept = {name: float(np.nanmean(cosine_with(layers[name], w))) for name, w in (source.start or {}).items()}
-    found: dict[str, tuple[Pairing, np.ndarray, Comparison]] = {}
-    with Progress(len(layers), label, "layer") as progress:
-        for name, w in layers.items():
-            found[name] = measure(name, w, args.groups.get(name, 1), args, device)
+    folder.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made
+    found = {}
+    with Progress(len(source.layers), source.label, "layer") as progress:
+        for name in source.layers:
+            found[name] = measure(source, name, args, device)
             progress()
-    rows = [
-        [
-            name,
-            "x".join(map(str, layers[name].shape)),
-            f"{c.mean:.3f}",
-            f"{c.null_mean:.3f}",
-            f"{expected_mu(w.shape[3] // args.groups.get(name, 1), w[..., 0].size):.3f}",
-            f"{c.quantiles[2]:.3f}",
-            f"{c.ks:.2f}",
-            f"{c.p_value:.1g}",
-            f"{kept[name]:.2f}" if name in kept else "-",
-        ]
-        for (name, (_, _, c)), w in zip(found.items(), layers.values(), strict=True)
-    ]
-    head = ["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"]
-    print(f"\n{label}\n\n{table(head, rows)}\n")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(
-        folder / "summary.json",
-        {name: _as_json(c) | {"cosine_with_start": kept.get(name)} for name, (_, _, c) in found.items()},
-    )
-    write_csv(
-        folder / "pairing.csv",
-        [
-            {"layer": name, "filter": i, "pairing_filter": int(j), "mu": None if np.isnan(m) else float(m)}
-            for name, (pairs, _, _) in found.items()
-            for i, (j, m) in enumerate(zip(*pairs, strict=True))
-        ],
-    )
-    draw_pairing_histograms(
-        folder / "histograms.png",
-        {name: (pairs.mu[np.isfinite(pairs.mu)], null.ravel(), c.p_value) for name, (pairs, null, c) in found.items()},
-        title=f"Cosine of each filter with its pairing filter: {label}",
-    )
-    first = next(iter(layers))
-    if layers[first].shape[2] in (1, 3):
-        title = f"{label}, {first}: each filter (left) and its pairing filter (right), by their cosine"
-        draw_pairs(folder / "filters.png", layers[first], found[first][0], title=title)
+    print(f"\n{source.label}\n\n{_table(source, found)}\n")
+    write_json(folder / "summary.json", {name: _as_json(layer) for name, layer in found.items()})
+    write_csv(folder / "pairing.csv", _filter_rows(found))
+    draw(source, found, folder)
     print(f"saved in {folder}")
 
 
-def measure(
-    name: str, w: np.ndarray, groups: int, args: argparse.Namespace, device: Device
-) -> tuple[Pairing, np.ndarray, Comparison]:
+def measure(source: Source, name: str, args: argparse.Namespace, device: Device) -> Found:
+    """A layer beside random filters of its shape."""
+    w, groups = source.layers[name], args.groups.get(name, 1)
+    stream = Stream(args.seed).child("random filters", name)
     try:
         pairs = pairing(device.put(w), groups=groups)
-        null = random_mu(w.shape, groups=groups, draws=args.draws, stream=_stream(args, name), device=device)
-        return pairs, null, compare(pairs.mu, null)
+        null = random_mu(w.shape, groups=groups, draws=args.draws, stream=stream, device=device)
+        comparison = compare(pairs.mu, null)
     except ValueError as error:
         raise UsageError(f"{name} {w.shape}: {error}") from None
+    kept = None if source.start is None else float(np.nanmean(cosine_with(w, source.start[name])))
+    return Found(pairs, null, comparison, expected_mu(w.shape[3] // groups, w[..., 0].size), kept)
 
 
-def _stream(args: argparse.Namespace, name: str) -> Stream:
-    return Stream(args.seed).child("random filters", name)
+def _table(source: Source, found: dict[str, Found]) -> str:
+    rows = [
+        [
+            name,
+            "x".join(map(str, source.layers[name].shape)),
+            f"{layer.comparison.mean:.3f}",
+            f"{layer.comparison.null_mean:.3f}",
+            f"{layer.expected:.3f}",
+            f"{layer.comparison.quantiles[QUANTILES.index(0.5)]:.3f}",
+            f"{layer.comparison.ks:.2f}",
+            f"{layer.comparison.p_value:.1g}",
+            "-" if layer.kept is None else f"{layer.kept:.2f}",
+        ]
+        for name, layer in found.items()
+    ]
+    return table(["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"], rows)
 
 
-def _as_json(c: Comparison) -> dict[str, Any]:
-    values = c._asdict()
+def _as_json(layer: Found) -> dict[str, Any]:
+    values = layer.comparison._asdict()
     for key in ("quantiles", "null_quantiles"):
         values[key] = {f"{q:g}": value for q, value in zip(QUANTILES, values[key], strict=True)}
-    return values
+    return values | {"cosine_with_start": layer.kept}
+
+
+def _filter_rows(found: dict[str, Found]) -> list[dict[str, Any]]:
+    return [
+        {"layer": name, "filter": i, "pairing_filter": int(j), "mu": None if np.isnan(mu) else float(mu)}
+        for name, layer in found.items()
+        for i, (j, mu) in enumerate(zip(*layer.pairs, strict=True))
+    ]
+
+
+def draw(source: Source, found: dict[str, Found], folder: Path) -> None:
+    """Histograms of all layers, and the pairs of the first if its filters can be seen."""
+    draw_pairing_histograms(
+        folder / "histograms.png",
+        {
+            name: (f.pairs.mu[np.isfinite(f.pairs.mu)], f.null.ravel(), f.comparison.p_value)
+            for name, f in found.items()
+        },
+        title=f"Cosine of each filter with its pairing filter: {source.label}",
+    )
+    first, w = next(iter(source.layers.items()))
+    if w.shape[2] in (1, 3):
+        title = f"{source.label}, {first}: each filter (left) and its pairing filter (right), by their cosine"
+        draw_pairs(folder / "filters.png", w, found[first].pairs, title=title)
 
 
 if __name__ == "__main__":

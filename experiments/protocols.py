@@ -81,10 +81,9 @@ def folds(
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
     chosen = indices(settings, data)
-    parts = np.array_split(Stream(settings.seed).child("folds").generator().permutation(chosen), count)
     for i in range(1, count + 1) if only is None else [only]:
-        train = np.sort(np.concatenate([part for j, part in enumerate(parts, start=1) if j != i]))
-        run(Job(settings, folder / f"fold{i}", train, np.sort(parts[i - 1])))
+        train, held = split_fold(chosen, count, i, settings.seed)
+        run(Job(settings, folder / f"fold{i}", train, held))
     return cluster.on_root(lambda: collect_folds(folder, data, count))
 
 
@@ -132,3 +131,10 @@ def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.
         raise UsageError(f"cannot hold out {hold_out} of {len(chosen)} training images")
     order = Stream(seed).child("hold-out").generator().permutation(chosen)
     return np.sort(order[hold_out:]), np.sort(order[:hold_out])
+
+
+def split_fold(chosen: np.ndarray, count: int, i: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(to train on, held out) of fold i in 1 .. count, at random."""
+    parts = np.array_split(Stream(seed).child("folds").generator().permutation(chosen), count)
+    train = np.concatenate([part for j, part in enumerate(parts, start=1) if j != i])
+    return np.sort(train), np.sort(parts[i - 1])

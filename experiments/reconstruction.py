@@ -31,18 +31,19 @@ from experiments.finished import announce, batches, data_option, images_of, not_
 from experiments.progress import Progress
 from experiments.runs import Run, open_runs
 from experiments.sheets import Cell, draw_sheet
-from minicnn.analysis.inversion import METHODS, Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.backend import Device, to_host
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.decode import read_whole
 from minicnn.random import Stream
-from minicnn.theory.rademacher import MonteCarlo
-from minicnn.theory.reconstruction import psnr, ratio
+from minicnn.theory.monte_carlo import MonteCarlo
+from minicnn.theory.reconstruction import METHODS, psnr, ratio
 from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 
 MODULE = "experiments.reconstruction"
+LAYERS = ("conv1", "conv2", "conv3", "conv4")  # unless --layers says otherwise; a network may have fewer
 BANKS, BATCH = 5, 50  # banks of random filters; images at a time
 
 
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="a picture of your own")
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
     p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
-    p.add_argument("--layers", default="conv1,conv2,conv3,conv4", help="default conv1,conv2,conv3,conv4")
+    p.add_argument("--layers", type=_names, default=LAYERS, metavar="NAME,...", help=f"default {','.join(LAYERS)}")
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
     args = p.parse_args(arguments)
     if min(args.size, args.count, args.subset) < 1:
@@ -60,12 +61,14 @@ def main(arguments: list[str]) -> int:
     device = get_device(args.device)
     if args.dry_run:
         shown = ", ".join(map(str, args.image)) or f"{args.count} test images"
-        what = f"reconstruct {shown} from {args.layers}, and ratios over {args.subset} test images, on {device}"
+        what = (
+            f"reconstruct {shown} from {','.join(args.layers)}, and ratios over {args.subset} test images, on {device}"
+        )
         announce(args, MODULE, what, ["<run>-images.png", "<run>-images.csv", "ratios.csv"])
         return 0
     runs = open_runs(args.run)
     data = images_of(runs, args.data, 0 if args.image else args.count)
-    images, folder = own_images(args, data), out_folder(args, MODULE)
+    images, folder = chosen_images(args, data), out_folder(args, MODULE)
     networks = [(run, steps_of(run, device), run.normaliser(data)) for run in runs]  # all, before the work begins
     layers = [chosen_steps(run, steps, args.layers) for run, steps, _ in networks]
     folder.mkdir(parents=True, exist_ok=True)
@@ -83,6 +86,13 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name for name in text.split(",") if name)
+    if not names:
+        raise argparse.ArgumentTypeError("expected names of layers, such as conv1,conv2")
+    return names
+
+
 def steps_of(run: Run, device: Device) -> list[Step]:
     """The layers that images can be reconstructed from, in order."""
     steps = crelu_steps(run.model(device))
@@ -91,22 +101,19 @@ def steps_of(run: Run, device: Device) -> list[Step]:
     return steps
 
 
-def chosen_steps(run: Run, steps: list[Step], asked: str) -> list[list[Step]]:
-    """For every layer asked for, the steps from the image to it."""
+def chosen_steps(run: Run, steps: list[Step], wanted: tuple[str, ...]) -> list[list[Step]]:
+    """For every layer that is wanted, the steps from the image to it."""
     names = [step.name for step in steps]
-    wanted = [name for name in asked.split(",") if name]
-    if unknown := [name for name in wanted if name not in names]:
-        if asked == "conv1,conv2,conv3,conv4":  # the default; a network may have fewer
-            wanted = [name for name in wanted if name in names]
-        else:
-            raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
-    return [steps[: names.index(name) + 1] for name in wanted]
+    unknown = [name for name in wanted if name not in names]
+    if unknown and wanted != LAYERS:
+        raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
+    return [steps[: names.index(name) + 1] for name in wanted if name in names]
 
 
-def own_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.ndarray]]:
+def chosen_images(args: argparse.Namespace, data: Dataset) -> list[tuple[str, np.ndarray]]:
     """(name, (H, W, 3) uint8): the files that --image names, or test images."""
     if not args.image:
-        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images), seed=0)
+        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images))
         return [(f"test image {i}", data.test_images[i]) for i in chosen]
     found = []
     for path in args.image:
@@ -131,14 +138,10 @@ def pictures(
     rows: list[dict[str, Any]] = []
     with Progress(len(images), f"{run.name}, pictures") as progress:
         for name, image in images:
-            x = device.put(normalise(image[None]))
             line = [Cell((image,), name)]
             for method in METHODS:
                 for steps in layers:
-                    estimate = reconstruct(x, steps, method=method)
-                    shown = _picture(to_host(estimate)[0], normalise)
-                    error = float(ratio(x, estimate)[0])
-                    decibels = float(psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)[0])
+                    shown, error, decibels = _reconstructed(name, image, steps, method, normalise, device)
                     line.append(Cell((shown,), f"{error:.3f}, {_decibels(decibels)}"))
                     layer = steps[-1].name
                     rows.append({"image": name, "layer": layer, "method": method, "ratio": error, "psnr": decibels})
@@ -151,6 +154,20 @@ def pictures(
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
     print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+
+
+def _reconstructed(
+    name: str, image: np.ndarray, steps: list[Step], method: str, normalise: Normaliser, device: Device
+) -> tuple[np.ndarray, float, float]:
+    """The picture that comes back from the features of the last step, its ratio and its PSNR."""
+    x = device.put(normalise(image[None]))
+    try:
+        estimate = reconstruct(x, steps, method=method)
+    except ValueError as error:  # a picture of one's own may be smaller than the filters
+        raise UsageError(f"{name}: {error}") from None
+    shown = _picture(to_host(estimate)[0], normalise)
+    decibels = psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)
+    return shown, float(ratio(x, estimate)[0]), float(decibels[0])
 
 
 def _decibels(value: float) -> str:
@@ -169,7 +186,7 @@ def ratios(
     pooled = [i for i, step in enumerate(steps) if step.pool is not None]
     if not pooled:
         return []
-    images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images), seed=0)]
+    images = data.test_images[sample(min(subset, len(data.test_images)), len(data.test_images))]
     found = []
     with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
         for i in pooled:

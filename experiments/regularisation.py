@@ -16,6 +16,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from experiments.common import UsageError, run_main, table, write_csv
 from experiments.finished import announce, not_comparable, out_folder, parser
 from experiments.plots import draw_gaps
@@ -36,7 +38,7 @@ def main(arguments: list[str]) -> int:
     if len(runs) < len(opened):
         raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
     rows = [_row(run) for run in runs]
-    print(f"\n{report(runs, rows)}\n")
+    print(f"\n{report(rows)}\n")
     print("Gap: test error - training error, in points; ± is the standard error of the test error.")
     print("A seed is one draw of the network too: a difference between single runs is no evidence.")
     print(not_comparable(runs))
@@ -56,8 +58,8 @@ def main(arguments: list[str]) -> int:
 
 def _row(run: CifarRun) -> dict[str, Any]:
     train, test = (float(run.result[f"{which}_error"]) for which in ("train", "test"))
-    paper = cifar_result(run.settings.act, run.settings.width, run.settings.dataset)
-    comparable = run.settings.model != "vgg" and paper is not None
+    of_table_1 = run.settings.model != "vgg"
+    paper = cifar_result(run.settings.act, run.settings.width, run.settings.dataset) if of_table_1 else None
     return {
         "run": run.name,
         "network": run.label,
@@ -66,13 +68,14 @@ def _row(run: CifarRun) -> dict[str, Any]:
         "test_error": test,
         "gap": test - train,
         "test_standard_error": math.sqrt(test * (100 - test) / TEST_IMAGES[run.settings.dataset]),
-        "paper_train_error": paper.train if comparable and paper else None,
-        "paper_test_error": paper.single if comparable and paper else None,
-        "paper_gap": round(paper.single - paper.train, 2) if comparable and paper else None,
+        "paper_train_error": paper and paper.train,
+        "paper_test_error": paper and paper.single,
+        "paper_gap": paper and round(paper.single - paper.train, 2),
     }
 
 
-def report(runs: list[CifarRun], rows: list[dict[str, Any]]) -> str:
+def report(rows: list[dict[str, Any]]) -> str:
+    """A line for every run, with the paper's gap beside it."""
     lines = [
         [
             row["network"],
@@ -95,10 +98,9 @@ def seed_means(runs: list[CifarRun], rows: list[dict[str, Any]]) -> str:
     lines = []
     for of_one in groups.values():
         if len(of_one) > 1:
-            gaps = [row["gap"] for row in of_one]
-            mean = sum(gaps) / len(gaps)
-            error = math.sqrt(sum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / len(gaps))
-            lines.append([of_one[0]["network"], str(len(gaps)), f"{mean:+.2f} ± {error:.2f}"])
+            gaps = np.array([row["gap"] for row in of_one])
+            error = gaps.std(ddof=1) / math.sqrt(len(gaps))
+            lines.append([of_one[0]["network"], str(len(gaps)), f"{gaps.mean():+.2f} ± {error:.2f}"])
     return table(["network", "runs", "gap"], lines) if lines else ""
 
 

@@ -28,10 +28,9 @@ from minicnn.data.augment import Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
-from minicnn.random import Stream
+from minicnn.training import below
 
 EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
-NONE = {"count": 0}  # no images
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Run:
 
     @property
     def _checkpoint(self) -> Path:
-        best = self.config.get("hold_out", NONE)["count"] > 0
+        best = self.config.get("hold_out", {"count": 0})["count"] > 0  # of the epoch that these images chose
         return self.folder / ("best.npz" if best else "checkpoint.npz")
 
     @property
@@ -87,7 +86,7 @@ class Run:
         if (self.folder / EXPORTED).exists() and not path.exists():
             return load(self.folder / EXPORTED)[0]
         arrays, _ = load_newest(path)
-        return arrays if path.name == "best.npz" else _below("model/", arrays)
+        return arrays if path.name == "best.npz" else below("model/", arrays)
 
     def normaliser(self, data: Dataset) -> Normaliser:
         """That of the images it was trained on."""
@@ -106,13 +105,12 @@ class CifarRun(Run):
     def training_images(self, data: Dataset) -> np.ndarray:
         """Their indices: from the settings, checked against the fingerprint in config.json."""
         chosen, held = protocols.indices(self.settings, data), int(self.config["hold_out"]["count"])
-        candidates = [protocols.split(chosen, held, self.settings.seed)[0]]
+        seed = self.settings.seed
+        candidates = [protocols.split(chosen, held, seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
-        if fold and held:
-            order = Stream(self.settings.seed).child("folds").generator().permutation(chosen)
-            parts = np.array_split(order, round(len(chosen) / held))
-            if int(fold[1]) <= len(parts):
-                candidates.append(np.sort(np.concatenate([p for i, p in enumerate(parts, 1) if i != int(fold[1])])))
+        count = round(len(chosen) / held) if held else 0
+        if fold and count > 1 and 1 <= int(fold[1]) <= count:
+            candidates.append(protocols.split_fold(chosen, count, int(fold[1]), seed)[0])
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:
                 return candidate
@@ -139,10 +137,6 @@ class PhotoRun(Run):
             return [(str(name), str(words)) for name, words in read_json(self.folder / "classes.json")]
         except (OSError, TypeError, ValueError) as error:
             raise UsageError(f"{self.folder} has no usable classes.json ({_line(error)})") from None
-
-
-def _below(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _line(error: Exception) -> str:

@@ -12,29 +12,28 @@ from minicnn.analysis.pairing import Pairing
 from minicnn.checkpoint import atomic_write
 
 FONT, TITLE_FONT, GAP = 13, 15, 8
+COLUMNS, MOST_PAIRS = 6, 48  # of a sheet of pairs
 
 
 class Cell(NamedTuple):
     """One or more pictures side by side, (h, w, 3) uint8, and a line below them."""
 
     pictures: Sequence[np.ndarray]
-    caption: str = ""
+    caption: str
 
 
-def draw_sheet(
-    path: Path, rows: Sequence[Sequence[Cell]], *, title: str, heads: Sequence[str] = (), side: int = 72
-) -> None:
+def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: int, heads: Sequence[str] = ()) -> None:
     """A table of pictures, each enlarged by a whole factor to about `side` pixels; `heads` above the columns."""
     from PIL import Image, ImageDraw, ImageFont
 
     font, bold = ImageFont.load_default(FONT), ImageFont.load_default(TITLE_FONT)
-    first = rows[0][0].pictures[0]
-    factor = max(1, round(side / max(first.shape[:2])))
-    height, single = (factor * size for size in first.shape[:2])
+    shapes = [picture.shape[:2] for row in rows for cell in row for picture in cell.pictures]
+    factor = max(1, round(side / max(map(max, shapes))))
+    height, single = (factor * max(sizes) for sizes in zip(*shapes, strict=True))  # room for the largest
     width = max(len(cell.pictures) for row in rows for cell in row) * (single + 2) - 2
-    captions = any(cell.caption for row in rows for cell in row)
-    column = max([width, *(int(font.getlength(text)) for text in _texts(rows, heads))]) + 2 * GAP
-    line = height + (FONT + 6 if captions else 0) + GAP
+    texts = [*heads, *(cell.caption for row in rows for cell in row)]
+    column = max([width, *(int(font.getlength(text)) for text in texts)]) + 2 * GAP
+    line = height + FONT + 6 + GAP
     left, top = GAP, TITLE_FONT + 3 * GAP + (FONT + GAP if heads else 0)
     total = max(left + column * max(map(len, rows)), 2 * GAP + int(bold.getlength(title)))
     sheet = Image.new("RGB", (total, top + line * len(rows)), "white")
@@ -46,21 +45,18 @@ def draw_sheet(
         for c, cell in enumerate(row):
             x, y = left + c * column + GAP, top + r * line
             for i, picture in enumerate(cell.pictures):
-                large: Any = Image.fromarray(picture).resize((single, height), Image.Resampling.NEAREST)
+                size = factor * picture.shape[1], factor * picture.shape[0]
+                large: Any = Image.fromarray(picture).resize(size, Image.Resampling.NEAREST)
                 sheet.paste(large, (x + i * (single + 2), y))
             pen.text((x, y + height + 2), cell.caption, "black", font)
     atomic_write(path, lambda file: sheet.save(file, format="png", optimize=True))
 
 
-def _texts(rows: Sequence[Sequence[Cell]], heads: Sequence[str]) -> list[str]:
-    return [*heads, *(cell.caption for row in rows for cell in row)]
-
-
-def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str, columns: int = 6, most: int = 48) -> None:
+def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str) -> None:
     """Filters w (kh, kw, 1 or 3, K), each beside its pairing filter, the most opposed pairs first."""
-    order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:most]
+    order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:MOST_PAIRS]
     cells = [Cell((_picture(w[..., i]), _picture(w[..., pairs.partner[i]])), f"{pairs.mu[i]:.2f}") for i in order]
-    draw_sheet(path, [cells[i : i + columns] for i in range(0, len(cells), columns)], title=title, side=48)
+    draw_sheet(path, [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)], title=title, side=48)
 
 
 def _picture(filter_: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ import sys
 import textwrap
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.common import UsageError, command, duration, environment, run_main, write_json
 from experiments.measurements import MEASUREMENTS, OF_ALEXNET, measure
@@ -88,23 +88,31 @@ def choose(names: list[str], known: dict[str, Any], option: str) -> list[Any]:
     return [value for name, value in known.items() if name in names or not names]
 
 
+class Checked(NamedTuple):
+    """A statement, what its check found, and how long that took."""
+
+    statement: Statement
+    evidence: Evidence
+    seconds: float
+
+
 def run_statements(asked: list[Statement], args: argparse.Namespace, line: str) -> int:
-    found: list[tuple[Statement, Evidence, float]] = []
+    args.out.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made, not after the work
+    found = []
     for i, one in enumerate(asked, 1):
         print(f"[{i}/{len(asked)}] {one.key}", file=sys.stderr)
         start = perf_counter()
-        found.append((one, one.check(args.seed), perf_counter() - start))
+        found.append(Checked(one, one.check(args.seed), perf_counter() - start))
     width = min(120, max(80, shutil.get_terminal_size((100, 24)).columns))
-    args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / "results.json", results(found, args.seed, line))
     print("\n\n".join(block(one, evidence, width) for one, evidence, _ in found))
     if args.figures:
         draw_pooling(args.out / "pooling_bounds.png", args.seed)
         draw_subspaces(args.out / "subspace_means.png", args.seed)
         draw_rademacher(args.out / "rademacher.png", args.seed)
-    verdicts = [evidence.verdict for _, evidence, _ in found]
+    verdicts = [checked.evidence.verdict for checked in found]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(sorted(verdicts)))
-    seconds = duration(sum(seconds for *_, seconds in found))
+    seconds = duration(sum(checked.seconds for checked in found))
     print(f"\n{len(found)} statements, {seconds}: {counts}.  Saved in {args.out}.")
     wrong = [(one, evidence) for one, evidence, _ in found if evidence.verdict != one.expected]
     for one, evidence in wrong:
@@ -122,7 +130,8 @@ def block(one: Statement, evidence: Evidence, width: int) -> str:
     return "\n".join(lines)
 
 
-def results(found: list[tuple[Statement, Evidence, float]], seed: int, line: str) -> dict[str, Any]:
+def results(found: list[Checked], seed: int, line: str) -> dict[str, Any]:
+    """What results.json holds."""
     return {
         "command": line,
         "seed": seed,
@@ -146,11 +155,11 @@ def results(found: list[tuple[Statement, Evidence, float]], seed: int, line: str
 
 
 def run_measurements(names: list[str], args: argparse.Namespace, line: str) -> int:
+    args.out.mkdir(parents=True, exist_ok=True)
     measured = measure(names, data=args.data, alexnet=args.alexnet, images=args.images, seed=args.seed)
     for name, result in measured.items():
         print(f"{name}  ({duration(result['seconds'])})")
         print("\n".join(f"  {text}" for text in result["lines"]) + "\n")
-    args.out.mkdir(parents=True, exist_ok=True)
     write_json(args.out / "measured.json", {"command": line, "environment": environment(CPU), "measured": measured})
     curves = {name: result["curves"] for name, result in measured.items() if "curves" in result}
     if args.figures and curves:

@@ -10,14 +10,15 @@ import numpy as np
 
 from experiments.pictures import new_figure, save_figure
 from experiments.statements.base import SLACK
-from experiments.statements.cases import complexities, random_cases, response_cases
+from experiments.statements.cases import complexities, independent_cases, response_cases
 from minicnn.random import Stream
-from minicnn.theory.rademacher import MonteCarlo, differences, layer
+from minicnn.theory.monte_carlo import MonteCarlo
+from minicnn.theory.rademacher import ATTAINED, PROVED, differences, layer
 from minicnn.theory.subspace import mean_ratio, root_ratio, simulated_ratio
 
 CONSTANTS = (
-    (sqrt(3), r"$\sqrt{3}$, proved", "-"),
-    (sqrt(2), r"$\sqrt{2}$, attained", "--"),
+    (PROVED, r"$\sqrt{3}$, proved", "-"),
+    (ATTAINED, r"$\sqrt{2}$, attained", "--"),
     (1, "1, the paper", "-."),
     (sqrt(0.5), r"$1/\sqrt{2}$, proved", ":"),
 )
@@ -28,7 +29,7 @@ def draw_pooling(path: Path, seed: int) -> None:
     figure = new_figure(path, 9, 4.2)
     if figure is None:
         return
-    cases = [case for case in random_cases(seed) if case.independent] + response_cases(seed)
+    cases = independent_cases(seed) + response_cases(seed)
     ratio = np.array([case.ratio for case in cases])
     ours, paper = (np.array([getattr(case.bounds, name) for case in cases]) for name in ("tight", "paper"))
     left, right = figure.subplots(1, 2, sharey=True)
@@ -98,13 +99,13 @@ def draw_rademacher(path: Path, seed: int) -> None:
     many = [differences(points) for points in (3, 4, 5, 6, 8)]
     sides = np.array([[layer(v, activation=a).value for a in ("identity", "crelu")] for v in many])
     left.plot(*sides.T, "^", ms=5, color="C2", label="all $e_i-e_j$ on 3 to 8 points")
-    left.plot(1, sqrt(2), "*", ms=12, color="k", label=r"$F=\{(1,-1)\}$")
+    left.plot(1, ATTAINED, "*", ms=12, color="k", label=r"$F=\{(1,-1)\}$")
     for constant, name, style in CONSTANTS:
         left.plot([0, most], [0, constant * most], style, color="k", lw=1)
         at = {"xytext": (4, 0), "textcoords": "offset points", "va": "center", "fontsize": 8}
         left.annotate(name.replace(", ", ",\n"), (most, constant * most), **at)
         right.axvline(constant, ls=style, color="k", lw=1, label=name)
-    left.set(xlim=(0, most), ylim=(0, sqrt(3) * most), xlabel=r"right side:  $\sqrt{d}\,B\,R(F)$  for d = B = 1")
+    left.set(xlim=(0, most), ylim=(0, PROVED * most), xlabel=r"right side:  $\sqrt{d}\,B\,R(F)$  for d = B = 1")
     left.set(ylabel=r"left side:  $R(H\circ\rho_c\circ G)$")
     right.hist((crelu / np.where(plain > 0, plain, np.nan)), bins=np.arange(0.69, 1.76, 0.02), color="C0", alpha=0.7)
     right.set(xlabel="left side / right side", ylabel="classes", yscale="log")

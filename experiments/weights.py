@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from experiments.common import UsageError
+from minicnn.training import below
 
 LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # where kh, kw, in, out are
 LARGEST_KERNEL = 15
@@ -26,6 +27,7 @@ LARGEST_KERNEL = 15
 def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]:
     """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError where that is impossible."""
     arrays = read_arrays(path)
+    arrays = below("model/", arrays) or arrays  # of a checkpoint of ours; the optimiser's arrays have the same shapes
     filters = {_name(name): array for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"}
     if not filters:
         raise UsageError(f"{path} holds no filters: no array of four axes among {', '.join(arrays) or 'no arrays'}")
@@ -90,5 +92,5 @@ def _read_pth(path: Path) -> dict[str, np.ndarray]:
 
 
 def _name(name: str) -> str:
-    """conv1 for model/conv1.weight, conv1_w, conv1/kernel and the like."""
-    return re.sub(r"[._/](w|weight|kernel)$", "", name.removeprefix("model/"))
+    """conv1 for conv1.weight, conv1_w, conv1/kernel and the like."""
+    return re.sub(r"[._/](w|weight|kernel)$", "", name)

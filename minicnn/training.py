@@ -154,12 +154,13 @@ class Trainer:
         return arrays, {"epoch": self.epoch, "step": self.step, "totals": asdict(self.totals)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-        self.model.load_state_dict(_below("model/", arrays))
-        self.optimiser.load_state_dict(_below("optimiser/", arrays))
+        self.model.load_state_dict(below("model/", arrays))
+        self.optimiser.load_state_dict(below("optimiser/", arrays))
         self.epoch, self.step, self.totals = int(metadata["epoch"]), int(metadata["step"]), Totals(**metadata["totals"])
 
 
-def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.statements.base import SLACK
-from minicnn.theory.frames import frame_bounds
+from minicnn.theory.frames import frame_bounds, shift_matrix
 from minicnn.theory.pooling import (
     RatioBounds,
     one_of_each_sign,
@@ -20,16 +20,27 @@ from minicnn.theory.pooling import (
     reconstruct_signal,
     theorem_matrices,
 )
-from minicnn.theory.rademacher import layer
+from minicnn.theory.rademacher import ACTIVATIONS, layer
 
 CASES = 1500
 RECOVERED = 1e-7  # a ratio up to this is rounding
 
-Signal = tuple[np.ndarray, np.ndarray, int, int]  # filters (l, K), c (K, n), D, stride
+
+class Signal(NamedTuple):
+    """x = W c in R^D, W all shifts of the filters."""
+
+    filters: np.ndarray  # (l, K)
+    c: np.ndarray  # (K, n)
+    D: int
+    stride: int = 1
+
+    @property
+    def x(self) -> np.ndarray:
+        return shift_matrix(self.filters, self.D, stride=self.stride) @ self.c.ravel()
 
 
 class Case(NamedTuple):
-    """A signal x = W_x c with the signs of c, or of the responses."""
+    """What Algorithm 2 makes of a signal, and both sides of the theorem, with the signs of c or of the responses."""
 
     ratio: float  # ||x - x'|| / ||x||
     bounds: RatioBounds
@@ -48,6 +59,7 @@ class Case(NamedTuple):
 
 
 def examine(signal: Signal, signs: str = "coefficients") -> Case:
+    """Reconstruct a signal after pooling; `signs` choose W~ (theorem_matrices)."""
     filters, c, D, stride = signal
     x, W_x, W_tilde, _ = theorem_matrices(filters, c, D, stride=stride, signs=signs)
     found = reconstruct_signal(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
@@ -73,7 +85,7 @@ def random_signal(rng: np.random.Generator) -> Signal:
     for i in range(K):
         used = rng.permutation(n)[: rng.integers(0 if i else 1, 3)]
         c[i, used] = (rng.integers(1, 5, 2) * rng.choice([[-1, 1], [1, -1]]))[: len(used)]
-    return filters, c, int(length + (n - 1) * stride), int(stride)
+    return Signal(filters, c, int(length + (n - 1) * stride), int(stride))
 
 
 @cache
@@ -83,7 +95,7 @@ def random_signals(seed: int) -> list[Signal]:
     found: list[Signal] = []
     while len(found) < CASES:
         signal = random_signal(rng)
-        if theorem_matrices(signal[0], signal[1], signal[2], stride=signal[3]).x.any():
+        if signal.x.any():
             found.append(signal)
     return found
 
@@ -94,15 +106,18 @@ def random_cases(seed: int) -> list[Case]:
     return [examine(signal) for signal in random_signals(seed)]
 
 
+def independent_cases(seed: int) -> list[Case]:
+    """The random cases with independent columns of W_x, of which the theorem speaks."""
+    return [case for case in random_cases(seed) if case.independent]
+
+
 @cache
 def response_cases(seed: int) -> list[Case]:
     """With the signs of the responses, where of each filter at most one is positive and one negative."""
     found = []
     for signal in random_signals(seed):
-        filters, c, D, stride = signal
-        x, W_x, _, _ = theorem_matrices(filters, c, D, stride=stride)
-        r = np.zeros_like(c)
-        r[c != 0] = W_x.T @ x
+        W, c = shift_matrix(signal.filters, signal.D, stride=signal.stride), signal.c
+        r = np.where(c != 0, (W.T @ signal.x).reshape(c.shape), 0)
         if one_of_each_sign(r):
             found.append(examine(signal, "responses"))
     return found
@@ -119,5 +134,4 @@ def random_classes(seed: int) -> list[np.ndarray]:
 @cache
 def complexities(seed: int) -> dict[str, np.ndarray]:
     """R(rho o F) of the random classes, for every activation rho: (CASES,) each."""
-    names = ("identity", "relu", "avr", "crelu")
-    return {name: np.array([layer(v, activation=name).value for v in random_classes(seed)]) for name in names}
+    return {name: np.array([layer(v, activation=name).value for v in random_classes(seed)]) for name in ACTIVATIONS}

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 
 from experiments.statements.base import FALSE, HOLDS, SLACK, WITH_CONDITIONS, Evidence, statement
-from experiments.statements.cases import RECOVERED, examine, random_cases, response_cases
+from experiments.statements.cases import RECOVERED, Signal, examine, independent_cases, response_cases
 from minicnn.theory.pooling import pool_signal, ratio_bounds, reconstruct_signal, selected
 
 
@@ -22,8 +22,8 @@ from minicnn.theory.pooling import pool_signal, ratio_bounds, reconstruct_signal
 )
 def pooling_as_printed(seed: int) -> Evidence:
     # w = (1) at every shift, x = -(1, .., 1): no c is positive.  W_x = I and W~ = e_1, so l = L = 1.
-    cases = {D: examine((np.ones((1, 1)), -np.ones((1, D)), D, 1)) for D in (2, 5, 100)}
-    within = [case for case in random_cases(seed) if case.independent]
+    cases = {D: examine(Signal(np.ones((1, 1)), -np.ones((1, D)), D)) for D in (2, 5, 100)}
+    within = independent_cases(seed)
     violations = sum(case.violates for case in within)
     ratios = ", ".join(f"{case.ratio:.3f}" for case in cases.values())
     return Evidence(
@@ -46,13 +46,13 @@ def pooling_as_printed(seed: int) -> Evidence:
 )
 def pooling_step(seed: int) -> Evidence:
     # c = (1, .2) is positive but <w_2, x> = -.4 is not, so W~ lacks w_2.
-    case = examine((np.array([[1, -0.6], [0, 0.8]]), np.array([[1.0], [0.2]]), 2, 1))
-    within = [c for c in random_cases(seed) if c.independent]
+    case = examine(Signal(np.array([[1, -0.6], [0, 0.8]]), np.array([[1.0], [0.2]]), 2))
+    within = independent_cases(seed)
     failed = sum(c.responses > c.pooled * SLACK for c in within)
     broken = sum(c.lower * c.norm > c.pooled * SLACK for c in within)
     by_responses = response_cases(seed)
     failed_responses = sum(c.responses > c.pooled * SLACK for c in by_responses)
-    double = examine((np.full((1, 1), 3.0), np.ones((1, 1)), 1, 1))  # l ||x||^2 = 81 > ||W_x' x|| = 9
+    double = examine(Signal(np.full((1, 1), 3.0), np.ones((1, 1)), 1))  # l ||x||^2 = 81 > ||W_x' x|| = 9
     return Evidence(
         f"w1 = (1, 0), w2 = (-.6, .8), c = (1, .2): {case.responses:.4f} > {case.pooled:.4f}; it fails in {failed} of "
         f"{len(within)} random cases, l ||x||^2 <= ||W~' x||^2 in {broken}, the step with the signs of the responses "
@@ -76,7 +76,8 @@ def pooling_with_dependent_columns(seed: int) -> Evidence:
     filters = np.array([[-3, 0, 0, 2, -1], [1, 2, 1, -1, -1.0]])
     c = np.zeros((5, 2))
     c[np.arange(5), [0, 1, 0, 1, 0]] = [1, -1, 1, -3, -5]
-    case, repaired = examine((filters, c, 3, 1)), examine((filters, c, 3, 1), "responses")
+    signal = Signal(filters, c, 3)
+    case, repaired = examine(signal), examine(signal, "responses")
     by_responses = response_cases(seed)
     dependent = sum(not other.independent for other in by_responses)
     violations = sum(other.violates for other in by_responses)
@@ -101,10 +102,10 @@ def pooling_with_dependent_columns(seed: int) -> Evidence:
     errata="E10 E13 E16",
 )
 def pooling_corrected(seed: int) -> Evidence:
-    within = [case for case in random_cases(seed) if case.independent] + response_cases(seed)
+    within = independent_cases(seed) + response_cases(seed)
     violations = sum(case.violates or case.bounds.tight >= 1 for case in within)
     # w = (1, 1), x = (0, 1, 0, -1): shifts 0 and 2 are selected, x' = (1, 1, -1, -1)/2; l = 1, L = 2.
-    sharp = examine((np.ones((2, 1)), np.array([[0, 1.0, -1.0]]), 4, 1))
+    sharp = examine(Signal(np.ones((2, 1)), np.array([[0, 1.0, -1.0]]), 4))
     return Evidence(
         f"{violations} violations in {len(within)} random cases.  It is attained: w = (1, 1), x = (0, 1, 0, -1) has "
         f"ratio {sharp.ratio:.4f} and our bound {sharp.bounds.tight:.4f}; the paper's is {sharp.bounds.paper:.4f}.",
@@ -127,7 +128,7 @@ def pooling_corrected(seed: int) -> Evidence:
     errata="E16",
 )
 def pooling_is_vacuous(seed: int) -> Evidence:
-    within = [case for case in random_cases(seed) if case.independent]
+    within = independent_cases(seed)
     vacuous = sum(case.bounds.paper >= 1 for case in within)
     apart = [case for case in within if abs(case.upper / case.lower - 2) > 1e-9]  # from L = 2 l, by more than rounding
     agree = all((case.bounds.paper < 1) == (case.upper < 2 * case.lower) for case in apart)

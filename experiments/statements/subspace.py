@@ -6,7 +6,7 @@ from math import inf, pi, sqrt
 
 from experiments.statements.base import FALSE, Evidence, statement
 from minicnn.random import Stream
-from minicnn.theory.rademacher import MonteCarlo
+from minicnn.theory.monte_carlo import MonteCarlo
 from minicnn.theory.subspace import mean_ratio, random_filter_ratio, root_ratio, simulated_ratio
 from reference.paper import CONVPOOL, TABLE_S1
 

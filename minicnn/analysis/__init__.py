@@ -1,1 +1,1 @@
-"""What the paper measures on trained networks: pairs of filters, outgoing weights, invariance, reconstruction."""
+"""What the paper measures on trained networks, and statistics.py: is one network better than another?"""

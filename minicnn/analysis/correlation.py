@@ -1,4 +1,4 @@
-"""How alike are the outgoing weights of the two phases of a filter?  (The paper's Table 6, section 4.4.)
+"""How alike are the outgoing weights of the two phases of a filter?  (The paper's Table 6, section 4.3.)
 
 After CReLU, filter c feeds the next layer through two channels, c (positive phase) and c + C (negative phase).  Let u_c
 and v_c be the weights that leave them, as unit vectors of d = kh kw K numbers.
@@ -16,12 +16,12 @@ sqrt(2 / (pi d)): the fewer dimensions, the larger, so it belongs beside every m
 
 from __future__ import annotations
 
-from math import exp, lgamma, pi, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from minicnn.backend import Array, array_module, to_host
+from minicnn.theory.subspace import mean_ratio
 
 
 class Correlation(NamedTuple):
@@ -53,9 +53,7 @@ def outgoing_correlation(w: Array, channels: int | None = None) -> Correlation:
 
 
 def random_absolute_cosine(d: int) -> float:
-    """E |<u, v>| of independent, uniformly random unit vectors in d dimensions."""
+    """E |<u, v>| of independent, uniformly random unit vectors in d dimensions: the part of u along the line of v."""
     if d < 1:
         raise ValueError(f"random_absolute_cosine: needs at least one dimension, got {d}")
-    if d > 1000:  # the two logarithms would cancel; the next term is below 1e-7 of the value
-        return sqrt(2 / (pi * d)) * (1 + 1 / (4 * d))
-    return exp(lgamma(d / 2) - lgamma((d + 1) / 2)) / sqrt(pi)
+    return mean_ratio(1, d)

@@ -72,14 +72,13 @@ class Largest:
 
     def _shrink(self) -> None:
         xp, keys = self.xp, self.xp.sort(self.xp.concatenate(self.keys))
-        ends = xp.cumsum(xp.bincount((keys >> 32).astype(np.int64), minlength=self.columns))  # (F,)
-        starts = xp.concatenate((xp.zeros(1, ends.dtype), ends[:-1]))
-        enough = ends - starts >= self.k
         column = (keys >> 32).astype(np.int64)
+        counts = xp.bincount(column, minlength=self.columns)  # (F,)
+        ends = xp.cumsum(counts)
         self.keys = [keys[xp.arange(len(keys)) >= (ends - self.k)[column]]]
         if len(keys):
             bits = keys[xp.maximum(ends - self.k, 0)].astype(np.uint32)  # the low half of a key
-            self.floor = xp.where(enough, bits.view(np.float32), 0)
+            self.floor = xp.where(counts >= self.k, bits.view(np.float32), 0)
 
 
 class Thresholds:

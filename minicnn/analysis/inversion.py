@@ -18,18 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from minicnn import ops
-from minicnn.analysis.layers import FilterLayer, filter_layers, leaves
+from minicnn.analysis.layers import filter_layers, leaves
 from minicnn.backend import Array, array_module
-from minicnn.nn import BatchNorm, Conv2d, Dropout, MaxPool2d, Sequential
-from minicnn.ops.conv import conv2d
+from minicnn.nn import Dropout, MaxPool2d, Sequential
 from minicnn.ops.windows import Pad, Size
-from minicnn.theory.operators import Convolution
 from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
-from minicnn.theory.reconstruction import Layer, least_squares, recover_regions, responses
-
-METHODS = ("region", "global")
-ITERATIONS = 200  # of conjugate gradients; what is not recovered by then is badly conditioned
+from minicnn.theory.reconstruction import METHODS, Layer, features, invert_layer
 
 
 @dataclass(frozen=True)
@@ -50,21 +44,20 @@ class Step:
 
 def crelu_steps(model: Sequential) -> list[Step]:
     """The steps from the image on that can be inverted: up to the first layer that is not conv + CReLU (+ max pool)."""
-    by_source: dict[str, FilterLayer] = {layer.source: layer for layer in filter_layers(model)}
-    steps: list[Step] = []
+    plain = (layer for layer in filter_layers(model) if layer.source == layer.name)  # no batch normalisation
+    invertible = {layer.name: layer.conv for layer in plain if layer.is_crelu}
     layers = [(path, module) for path, module in leaves(model) if not isinstance(module, Dropout)]
+    steps: list[Step] = []
     i = 0
-    while i < len(layers):
-        path, module = layers[i]
-        found = by_source.get(path)
-        if isinstance(module, BatchNorm) or found is None or not found.is_crelu or not isinstance(module, Conv2d):
-            break
-        bias = None if module.bias is None else module.bias.data
+    while i < len(layers) and layers[i][0] in invertible:
+        name = layers[i][0]
+        conv = invertible[name]
+        bias = None if conv.bias is None else conv.bias.data
         pool, i = None, i + 2  # past the convolution and its CReLU
         after = layers[i][1] if i < len(layers) else None
         if isinstance(after, MaxPool2d):
             pool, i = _pool_options(**after.options), i + 1
-        steps.append(Step(found.name, Layer(module.weight.data, bias, module.stride, module.pad), pool))
+        steps.append(Step(name, Layer(conv.weight.data, bias, conv.stride, conv.pad), pool))
     return steps
 
 
@@ -80,8 +73,7 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
     for step in steps[:-1]:
         if step.pool is None:
             kept.append(None)
-            w, b, stride, pad = step.layer
-            entering.append(ops.crelu(conv2d(entering[-1], w, b, stride=stride, pad=pad)))
+            entering.append(features(entering[-1], [step.layer]))
         else:
             maps = step.pooled().pool(entering[-1])
             kept.append(maps)
@@ -89,25 +81,19 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
     return entering, [*kept, None]
 
 
-def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = ITERATIONS) -> Array:
+def reconstruct(x: Array, steps: Sequence[Step], *, method: str) -> Array:
     """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS."""
     if method not in METHODS:
         raise ValueError(f"reconstruct: method must be one of {', '.join(METHODS)}, got {method!r}")
     if not steps:
         raise ValueError("reconstruct: no steps: the network does not begin with a convolution and CReLU")
     entering, kept = inputs(x, steps)
-    w, b, stride, pad = steps[-1].layer
-    y = ops.crelu(conv2d(entering[-1], w, b, stride=stride, pad=pad))
+    y = features(entering[-1], [steps[-1].layer])
     for step, before, maps in reversed(list(zip(steps, entering, kept, strict=True))):
-        if maps is not None:
-            y = _through_pool(step.pooled(), before, y, maps)
-            continue
-        w, b, stride, pad = step.layer
-        z, size = responses(y, b), (before.shape[1], before.shape[2])
-        if method == "region":
-            y = recover_regions(z, w, size, stride=stride, pad=pad)
+        if maps is None:
+            y = invert_layer(y, step.layer, before.shape[1:3], method=method)
         else:
-            y = least_squares(Convolution(w, size, stride=stride, pad=pad), z, iterations=iterations).x
+            y = _through_pool(step.pooled(), before, y, maps)
     return y
 
 

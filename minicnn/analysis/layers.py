@@ -18,6 +18,7 @@ from minicnn.nn import (
     Conv2d,
     CReLU,
     Dropout,
+    Flatten,
     LeakyReLU,
     Linear,
     Module,
@@ -26,6 +27,7 @@ from minicnn.nn import (
 )
 
 ACTIVATIONS = (ReLU, LeakyReLU, AVR, CReLU, Antirectifier)
+POOLS = (ops.max_pool2d, ops.avg_pool2d, ops.global_avg_pool)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ def leaves(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Module]]:
 
 
 def convolutions(model: Sequential) -> dict[str, Conv2d]:
+    """Every convolution by its path, with an activation or without."""
     return {name: layer for name, layer in leaves(model) if isinstance(layer, Conv2d)}
 
 
@@ -94,18 +97,13 @@ def outgoing_weights(model: Sequential) -> dict[str, tuple[Array, int]]:
     found, layers = {}, list(leaves(model))
     paths = [path for path, _ in layers]
     for layer in filter_layers(model):
-        if not layer.is_crelu:
-            continue
-        start = next(i for i, (_, module) in enumerate(layers) if module is layer.act and i > paths.index(layer.source))
-        for _, module in layers[start + 1 :]:
-            if isinstance(module, (Conv2d, Linear)):
-                found[layer.name] = (module.weight.data, 2 * layer.conv.weight.shape[3])
-            if not _keeps_channels(module):
-                break
+        after = layers[paths.index(layer.source) + 2 :] if layer.is_crelu else []  # past the source and the CReLU
+        reader = next((module for _, module in after if not _keeps_channels(module)), None)
+        if isinstance(reader, (Conv2d, Linear)):
+            found[layer.name] = (reader.weight.data, 2 * layer.conv.weight.shape[3])
     return found
 
 
 def _keeps_channels(module: Module) -> bool:
-    function = getattr(module, "function", None)
-    pools = (ops.max_pool2d, ops.avg_pool2d, ops.global_avg_pool)
-    return isinstance(module, Dropout) or type(module).__name__ == "Flatten" or function in pools
+    """Whether each channel of its output belongs to one of its input, in the same order."""
+    return isinstance(module, (Dropout, Flatten)) or getattr(module, "function", None) in POOLS

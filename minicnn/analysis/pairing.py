@@ -5,7 +5,7 @@ With filters phi_i of length 1, the pairing filter of phi_i is the one most oppo
     j(i) = argmin_{j != i} <phi_i, phi_j>,        mu_i = <phi_i, phi_j(i)>.
 
 mu_i = -1 means an exact negative.  A minimum over K - 1 filters is negative by chance alone, the more so the fewer
-dimensions the filters have: 96 Gaussian filters of 3x3x3 have a mean mu of -0.46, of 3x3x96 only -0.08.  So a layer
+dimensions the filters have: 96 Gaussian filters of 3x3x3 have a mean mu of -0.462, of 3x3x96 only -0.085.  So a layer
 says something only beside random filters *of the same shape*, which `random_mu` draws and `compare` puts beside it.
 
 In a grouped convolution the filters of two groups look at different channels: they are compared within their group.
@@ -86,8 +86,11 @@ def random_mu(
 
 
 def expected_mu(filters: int, dimensions: int) -> float:
-    """E mu of random directions, exactly: mu_i is the least of K - 1 independent cosines, and (1 + cosine) / 2 has the
-    law Beta((D-1)/2, (D-1)/2), so E mu = -1 + integral from -1 to 1 of P(cosine > t)^(K-1) dt."""
+    """E mu of random directions, by an integral.
+
+    mu_i is the least of K - 1 independent cosines, and (1 + cosine) / 2 has the law Beta((D-1)/2, (D-1)/2), so
+    E mu = -1 + integral from -1 to 1 of P(cosine > t)^(K-1) dt.
+    """
     from scipy.stats import beta
 
     if filters < 2 or dimensions < 1:
@@ -112,13 +115,13 @@ def compare(mu: np.ndarray, null: np.ndarray) -> Comparison:
         raise ValueError("compare: no filter of this layer has a direction")
     test: Any = ks_2samp(mu, null, method="asymp")
     return Comparison(
-        mu.size,
-        float(mu.mean()),
-        float(mu.std()),
-        tuple(map(float, np.quantile(mu, QUANTILES))),
-        float(null.mean()),
-        float(null.std()),
-        tuple(map(float, np.quantile(null, QUANTILES))),
-        float(test.statistic),
-        float(test.pvalue),
+        filters=mu.size,
+        mean=float(mu.mean()),
+        deviation=float(mu.std()),
+        quantiles=tuple(map(float, np.quantile(mu, QUANTILES))),
+        null_mean=float(null.mean()),
+        null_deviation=float(null.std()),
+        null_quantiles=tuple(map(float, np.quantile(null, QUANTILES))),
+        ks=float(test.statistic),
+        p_value=float(test.pvalue),
     )

@@ -22,54 +22,50 @@ from functools import partial
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
+from minicnn.data.augment import CENTRE, Crop, cut
 
 Transform = Callable[[Array], Array]
 FILLS = ("edge", "mean")
+ANGLE = 15  # degrees
 
 
 @dataclass(frozen=True)
 class Stimuli:
     """original(images) is what the network sees; transforms[name](images) the versions of it that mean the same."""
 
-    name: str
     original: Transform
     transforms: Mapping[str, Transform]
 
 
-def cifar_stimuli(*, angle: float = 15, shift: int = 3, fill: str = "edge") -> Stimuli:
+def cifar_stimuli(*, shift: int = 3, fill: str = "edge") -> Stimuli:
     """Flip, rotation, and four shifts of images as they are."""
     moves = {"up": (-shift, 0), "down": (shift, 0), "left": (0, -shift), "right": (0, shift)}
     return Stimuli(
-        "cifar",
         lambda x: x,
         {
             "flip": flip,
-            "rotation": lambda x: rotate(x, angle, fill=fill),
+            "rotation": lambda x: rotate(x, ANGLE, fill=fill),
             **{name: partial(translate, down=down, right=right, fill=fill) for name, (down, right) in moves.items()},
         },
     )
 
 
-def imagenet_stimuli(*, crop: int = 224, angle: float = 15, fill: str = "edge") -> Stimuli:
+def imagenet_stimuli(*, crop: int = 224, fill: str = "edge") -> Stimuli:
     """The centre crop of larger images; flipped, rotated, and the crops from the four corners instead of it."""
 
-    def cut(x: Array, down: float, across: float) -> Array:
+    def seen(x: Array, where: Crop) -> Array:
         if min(x.shape[1:3]) < crop:
             raise ValueError(f"imagenet_stimuli: images of {x.shape[1]}x{x.shape[2]} have no crop of {crop}x{crop}")
-        top, left = round(down * (x.shape[1] - crop)), round(across * (x.shape[2] - crop))
-        return x[:, top : top + crop, left : left + crop]
+        return cut(x, where, crop)
 
-    def centre(x: Array) -> Array:
-        return cut(x, 0.5, 0.5)
-
-    corners = {"top left": (0, 0), "top right": (0, 1), "bottom left": (1, 0), "bottom right": (1, 1)}
+    centre = partial(seen, where=CENTRE)
+    corners = {"top left": Crop(0, 0), "top right": Crop(0, 1), "bottom left": Crop(1, 0), "bottom right": Crop(1, 1)}
     return Stimuli(
-        "imagenet",
         centre,
         {
             "flip": lambda x: flip(centre(x)),
-            "rotation": lambda x: rotate(centre(x), angle, fill=fill),
-            **{name: partial(cut, down=down, across=across) for name, (down, across) in corners.items()},
+            "rotation": lambda x: rotate(centre(x), ANGLE, fill=fill),
+            **{name: partial(seen, where=corner) for name, corner in corners.items()},
         },
     )
 

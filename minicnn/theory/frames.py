@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of, to_host
-from minicnn.theory.operators import Convolution, TileInverse
+from minicnn.backend import Array, array_module
+from minicnn.theory.operators import Convolution, TileInverse, check_numbers
 
 DENSE_ENTRIES = 4_000_000  # of a layer's matrix: up to here its bounds come from an SVD
 
@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
 
 
 class LayerBounds(NamedTuple):
-    """The frame bounds of a layer.  An eigenvalue of S lies within `lower_error` of `lower`; so for upper.
+    """The frame bounds of a layer.  Some eigenvalue of S lies within `lower_error` of `lower`, and so for `upper`.
 
     rank is None, and `lower` or `upper` an estimate, where they come from an iteration (see layer_bounds).
     """
@@ -51,13 +51,9 @@ class LayerBounds(NamedTuple):
 
 def check_matrix(where: str, W: Array) -> None:
     """W is (D, K), neither 0, finite, float32 or float64, and not all zero."""
-    xp = array_module(W)
     if W.ndim != 2 or 0 in W.shape:
         raise ValueError(f"{where}: W must be a matrix (D, K), one filter a column, neither 0, got shape {W.shape}")
-    if W.dtype not in (np.float32, np.float64):
-        raise TypeError(f"{where}: W has dtype {W.dtype}; use W.astype('float64')")
-    if not bool(xp.isfinite(W).all()):
-        raise ValueError(f"{where}: W holds NaN or infinite values")
+    check_numbers(where, "W", W)
     if not bool((W != 0).any()):
         raise ValueError(f"{where}: W is zero: it spans nothing and has no frame bounds")
 
@@ -89,7 +85,9 @@ def frame_bounds(W: Array) -> Bounds:
     rank = numerical_rank(s, W.shape)
     least, largest = float(s[rank - 1]), float(s[0])
     if least * least == 0 or largest * largest == math.inf:
-        raise ValueError(f"frame_bounds: the squares of singular values such as {largest:.0e} overflow; scale W")
+        raise ValueError(
+            f"frame_bounds: the squares of singular values such as {largest:.0e} overflow or vanish; scale W"
+        )
     return Bounds(least * least, largest * largest, rank)
 
 
@@ -142,14 +140,14 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     return W.reshape(D, K * n)
 
 
-def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float = 1e-6, seed: int = 0) -> LayerBounds:
+def layer_bounds(conv: Convolution, *, iterations: int = 100) -> LayerBounds:
     """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
 
     S depends on W W' alone, so F filters of rank r are replaced by r orthogonal ones with the same W W'.  A matrix of
     up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the smaller of
     T' T and T T', which have the same non-zero eigenvalues, with rank None:
 
-    upper    Lanczos (eigsh) to the relative `tolerance`.  Never above the truth but for rounding.
+    upper    Lanczos (eigsh) to a relative 1e-6.  Never above the truth but for rounding.
     lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`, and Lanczos does not
              get there.  LOBPCG until the residual is below 1e-9 upper, at most `iterations` steps; with TileInverse
              if T has at least as many rows as columns (fast), else without (slow).  Never below the truth but for
@@ -169,9 +167,10 @@ def layer_bounds(conv: Convolution, *, iterations: int = 100, tolerance: float =
         return LayerBounds(lower, upper, rank, error, error)
     operator, tall = conv.linear_operator(), conv.shape[0] >= conv.shape[1]
     square = operator.H @ operator if tall else operator @ operator.H
-    start = np.random.default_rng(seed).standard_normal((min(conv.shape), 4))
-    upper, upper_error = _largest(square, start[:, 0], tolerance)
-    lower, lower_error = _least(square, start, _host_inverse(conv) if tall else None, 1e-9 * upper, iterations)
+    start = np.random.default_rng(0).standard_normal((min(conv.shape), 4))
+    upper, upper_error = _largest(square, start[:, 0], 1e-6)
+    inverse = TileInverse(conv).linear_operator() if tall else None
+    lower, lower_error = _least(square, start, inverse, 1e-9 * upper, iterations)
     if lower <= max(conv.shape) * np.finfo(np.float64).eps * upper:
         lower = 0.0
     return LayerBounds(lower, upper, None, lower_error, upper_error)
@@ -182,7 +181,7 @@ def _largest(square: Any, start: np.ndarray, tolerance: float) -> tuple[float, f
     from scipy.sparse.linalg import eigsh
 
     values, vectors = eigsh(square, 1, which="LA", v0=start, tol=tolerance)
-    return float(values[0]), float(np.linalg.norm(square @ vectors[:, 0] - values[0] * vectors[:, 0]))
+    return _with_residual(square, values[0], vectors[:, 0])
 
 
 def _least(square: Any, start: np.ndarray, inverse: Any, tolerance: float, iterations: int) -> tuple[float, float]:
@@ -192,18 +191,9 @@ def _least(square: Any, start: np.ndarray, inverse: Any, tolerance: float, itera
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it has not converged: the residual says so
         values, vectors = lobpcg(square, start, M=inverse, largest=False, maxiter=iterations, tol=tolerance)
-    return float(values[0]), float(np.linalg.norm(square @ vectors[:, 0] - values[0] * vectors[:, 0]))
+    return _with_residual(square, values[0], vectors[:, 0])
 
 
-def _host_inverse(conv: Convolution) -> Any:
-    """TileInverse as a scipy LinearOperator on host vectors."""
-    from scipy.sparse.linalg import LinearOperator
-
-    inverse, device = TileInverse(conv), device_of(conv.w)
-
-    def apply(columns: np.ndarray) -> np.ndarray:  # (H W C, N)
-        images = np.ascontiguousarray(columns.T).reshape(-1, *conv.input_shape)
-        return to_host(inverse(device.put(images))).reshape(len(images), -1).T
-
-    shape = (conv.shape[1], conv.shape[1])
-    return LinearOperator(shape, dtype=np.float64, matvec=lambda v: apply(v.reshape(-1, 1)).ravel(), matmat=apply)
+def _with_residual(square: Any, value: float, vector: np.ndarray) -> tuple[float, float]:
+    """An approximate eigenvalue, and ||S v - value v||: some eigenvalue of S is that close, if v has length 1."""
+    return float(value), float(np.linalg.norm(square @ vector - value * vector))

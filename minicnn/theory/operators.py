@@ -9,6 +9,7 @@ adjoint T' is the synthesis operator.  T' is the paper's D x nK matrix W for ima
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,17 +20,37 @@ from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pair, unfold
 
 
+def check_numbers(where: str, name: str, a: Array) -> None:
+    """The array that is called `name` is finite, float32 or float64."""
+    if a.dtype not in (np.float32, np.float64):
+        raise TypeError(f"{where}: {name} has dtype {a.dtype}; use {name}.astype('float64')")
+    if not bool(array_module(a).isfinite(a).all()):
+        raise ValueError(f"{where}: {name} holds NaN or infinite values")
+
+
 def check_filters(where: str, w: Array) -> None:
     """w is (kh, kw, C, F) with no axis empty, finite, float32 or float64, and not all zero."""
-    xp = array_module(w)
     if w.ndim != 4 or 0 in w.shape:
         raise ValueError(f"{where}: w must be filters of shape (kh, kw, C, F), none of them 0, got shape {w.shape}")
-    if w.dtype not in (np.float32, np.float64):
-        raise TypeError(f"{where}: w has dtype {w.dtype}; use w.astype('float64')")
-    if not bool(xp.isfinite(w).all()):
-        raise ValueError(f"{where}: w holds NaN or infinite values")
+    check_numbers(where, "w", w)
     if not bool((w != 0).any()):
         raise ValueError(f"{where}: all filters are zero: they span nothing")
+
+
+def on_columns(
+    work: Callable[[Array], Array], shape: tuple[int, ...], like: Array
+) -> Callable[[np.ndarray], np.ndarray]:
+    """`work` of a batch (N, *shape) as a function of host columns, for scipy: (size,) or (size, N) -> (other size, N).
+
+    It is done on the device of `like` and in its precision.
+    """
+    device = device_of(like)
+
+    def apply(columns: np.ndarray) -> np.ndarray:
+        batch = np.ascontiguousarray(columns.reshape(math.prod(shape), -1).T, like.dtype)
+        return to_host(work(device.put(batch.reshape(-1, *shape)))).reshape(len(batch), -1).T
+
+    return apply
 
 
 class Convolution:
@@ -99,16 +120,8 @@ class Convolution:
         """T as a scipy LinearOperator on host vectors; the work is done on the device of w."""
         from scipy.sparse.linalg import LinearOperator
 
-        device = device_of(self.w)
-
-        def on_host(work: Any, shape: tuple[int, ...]) -> Any:
-            def apply(columns: np.ndarray) -> np.ndarray:  # (size,) or (size, N) -> (other size, N)
-                batch = np.ascontiguousarray(columns.reshape(math.prod(shape), -1).T, self.w.dtype)
-                return to_host(work(device.put(batch.reshape(-1, *shape)))).reshape(len(batch), -1).T
-
-            return apply
-
-        forward, adjoint = on_host(self.analysis, self.input_shape), on_host(self.synthesis, self.output_shape)
+        forward = on_columns(self.analysis, self.input_shape, self.w)
+        adjoint = on_columns(self.synthesis, self.output_shape, self.w)
         return LinearOperator(
             self.shape,
             dtype=self.w.dtype,
@@ -158,6 +171,13 @@ class TileInverse:
             for i, (y, x) in enumerate((y, x) for y in ys for x in xs):
                 z[:, y : y + th, x : x + tw] += solved[i]
         return z
+
+    def linear_operator(self) -> Any:
+        """M as a scipy LinearOperator on host vectors."""
+        from scipy.sparse.linalg import LinearOperator
+
+        size, apply = self.conv.shape[1], on_columns(self, self.conv.input_shape, self.conv.w)
+        return LinearOperator((size, size), dtype=self.conv.w.dtype, matvec=lambda v: apply(v).ravel(), matmat=apply)
 
     def _classes(self, axis: int, step: int) -> dict[tuple[int, ...], list[int]]:
         """Tiles along an axis by the windows that meet them: {starts of the windows in the tile: starts of tiles}."""

@@ -78,11 +78,11 @@ class PooledConvolution:
         """x' = (W^')+ z of the regions (n, P, Q), one SVD each: (R, *patch), float64."""
         xp = array_module(pooled.values)
         columns, z = self._columns_and_responses(pooled)
-        found = []
-        for region in regions:
+        found = xp.zeros((len(regions), *self.patch))
+        for i, region in enumerate(regions):
             active = xp.flatnonzero(pooled.values[region])
-            found.append(solve(self.shifts[:, columns[region][active]], z[region][active]).reshape(self.patch))
-        return xp.stack(found)
+            found[i] = solve(self.shifts[:, columns[region][active]], z[region][active]).reshape(self.patch)
+        return found
 
     def ratios(self, x: Array) -> Array:
         """||x - x'|| / ||x|| of every region of images x (N, H, W, C): (N, PH, PW), float64; 0 where x is 0.

@@ -37,7 +37,7 @@ from minicnn.theory.frames import compact_svd, frame_bounds, shift_matrix
 
 
 class Pooled(NamedTuple):
-    """Of K filters, the largest positive responses p and their shifts, and the same of -x; shift -1: not active."""
+    """Of K filters, the largest response p to x, and q to -x, with their shifts; 0 and shift -1 if none is positive."""
 
     p: Array  # (K,)
     q: Array  # (K,)
@@ -68,16 +68,15 @@ def pool_signal(filters: Array, x: Array, *, stride: int = 1) -> Pooled:
     xp = array_module(x)
     if not bool(xp.isfinite(x).all()):
         raise ValueError("pool_signal: x holds NaN or infinite values")
-    K = filters.shape[1]
-    r = (shift_matrix(filters, len(x), stride=stride).T @ x).reshape(K, -1)  # (K, n)
+    r = (shift_matrix(filters, len(x), stride=stride).T @ x).reshape(filters.shape[1], -1)  # (K, n)
     p, q = xp.maximum(r.max(axis=1), 0), xp.maximum(-r.min(axis=1), 0)
     return Pooled(p, q, xp.where(p > 0, r.argmax(axis=1), -1), xp.where(q > 0, r.argmin(axis=1), -1))
 
 
 def selected(filters: Array, pooled: Pooled, D: int, *, stride: int = 1) -> tuple[Array, Array]:
     """W^ (D, m) and z (m,): the m active phases, positive ones first."""
-    xp, K = array_module(filters), filters.shape[1]
     W = shift_matrix(filters, D, stride=stride)
+    xp, K = array_module(filters), filters.shape[1]
     n = W.shape[1] // K
     switches = [to_host(s) for s in (pooled.plus, pooled.minus)]
     if any(s.shape != (K,) or s.dtype.kind not in "iu" or s.min() < -1 or s.max() >= n for s in switches):
@@ -105,8 +104,8 @@ def theorem_matrices(filters: Array, c: Array, D: int, *, stride: int = 1, signs
 
     c may violate the assumption; a (filter, sign) that occurs several times still gives W~ one column.
     """
-    xp, K = array_module(filters), filters.shape[1]
     W = shift_matrix(filters, D, stride=stride)
+    xp, K = array_module(filters), filters.shape[1]
     if signs not in ("coefficients", "responses"):
         raise ValueError(f"theorem_matrices: signs must be 'coefficients' or 'responses', got {signs!r}")
     if c.shape != (K, W.shape[1] // K) or not bool((c != 0).any()):

@@ -1,4 +1,4 @@
-"""Rademacher complexity, and what CReLU does to it (paper, appendix "Proof of Model Complexity Bound").
+"""Rademacher complexity, and what CReLU does to it (the paper's Theorem 4.1 and section S2).
 
 A class F of functions is seen on a sample x_1 .. x_L only: it is a matrix, `values[f, i] = f(x_i)`.  With
 independent fair signs sigma and the paper's normalisation (its sum over f is a slip for sup, its sum over i is
@@ -51,13 +51,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, sqrt
-from statistics import NormalDist
 
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
 from minicnn.parallel import pieces
-from minicnn.random import Stream
+from minicnn.theory.monte_carlo import Estimate, MonteCarlo
 
 MOST_EXACT_POINTS = 24  # 2^23 sign vectors up to sign: some seconds for a small class
 
@@ -66,51 +65,16 @@ PROVED = sqrt(3)  # and never more than this: see above
 TRIANGLE = 3 / sqrt(2)  # what the triangle inequality and the composition lemma give
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A mean: exact (samples is None), or of that many draws, with the half width of a normal interval around it."""
-
-    value: float
-    half_width: float = 0.0
-    samples: int | None = None
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return self.value - self.half_width, self.value + self.half_width
-
-    def scaled(self, factor: float) -> Estimate:
-        return Estimate(self.value * factor, self.half_width * factor, self.samples)
-
-
-@dataclass(frozen=True)
-class MonteCarlo:
-    """How to estimate a mean: from `samples` draws of `stream`, with a normal interval of confidence `level`."""
-
-    samples: int
-    stream: Stream
-    level: float = 0.95
-
-    def __post_init__(self) -> None:
-        if self.samples < 2 or not 0 < self.level < 1:
-            raise ValueError(f"MonteCarlo: needs samples >= 2 and 0 < level < 1, got {self.samples}, {self.level}")
-
-    def estimate(self, total: float, total_square: float) -> Estimate:
-        """The mean and its interval, from the sum of the draws and of their squares."""
-        mean = total / self.samples
-        variance = max(0.0, total_square - self.samples * mean**2) / (self.samples - 1)
-        half_width = NormalDist().inv_cdf((1 + self.level) / 2) * sqrt(variance / self.samples)
-        return Estimate(mean, half_width, self.samples)
-
-    def signs(self, first: int, last: int, points: int) -> np.ndarray:
-        """Random sign vectors number first .. last - 1, (last - first, points) int8, whatever is drawn with them."""
-        here = self.stream.at(self.stream.step, self.stream.first + first)
-        return (1 - 2 * (here.uniform16(last - first, points) & 1).astype(np.int8)).astype(np.int8)
-
-
 def all_signs(first: int, last: int, points: int) -> np.ndarray:
     """Rows first .. last - 1 of the 2^(points - 1) sign vectors that begin with +1: all, up to sigma -> -sigma."""
     bits = (np.arange(first, last, dtype=np.int64)[:, None] >> np.arange(points)) & 1
     return (1 - 2 * np.roll(bits, 1, axis=1)).astype(np.int8)  # bit number points - 1, always 0, goes to the front
+
+
+def random_signs(by: MonteCarlo, first: int, last: int, points: int) -> np.ndarray:
+    """Random sign vectors number first .. last - 1, (last - first, points) int8, whatever is drawn with them."""
+    here = by.stream.at(by.stream.step, by.stream.first + first)
+    return (1 - 2 * (here.uniform16(last - first, points) & 1).astype(np.int8)).astype(np.int8)
 
 
 def _expectation(sup: Callable[[Array], Array], like: Array, points: int, row: int, by: MonteCarlo | None) -> Estimate:
@@ -124,10 +88,12 @@ def _expectation(sup: Callable[[Array], Array], like: Array, points: int, row: i
             f"rademacher: 2^{points - 1} sign vectors are too many to enumerate (at most {MOST_EXACT_POINTS} points); "
             "pass by=MonteCarlo(samples, stream) for an estimate"
         )
-    draw, n = (all_signs, 2 ** (points - 1)) if by is None else (by.signs, by.samples)
+    n = 2 ** (points - 1) if by is None else by.samples
     device, total, total_square = device_of(like), 0.0, 0.0
     for piece in pieces(n, row * like.dtype.itemsize, like):
-        value = sup(device.put(draw(piece.start, piece.stop, points).astype(like.dtype))).astype(np.float64)
+        which = piece.start, piece.stop, points
+        signs = all_signs(*which) if by is None else random_signs(by, *which)
+        value = sup(device.put(signs.astype(like.dtype))).astype(np.float64)
         total, total_square = total + value.sum(), total_square + (value * value).sum()
     return Estimate(float(total) / n) if by is None else by.estimate(float(total), float(total_square))
 
@@ -193,7 +159,7 @@ def rademacher_linear(x: Array, *, bound: float = 1.0, norm: float = 2, by: Mont
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ComplexityBounds:
     """What the complexity of a CReLU layer is compared with: these times sqrt(d) B (see the top of this file)."""
 
     paper: float  # R(F): the paper's upper bound, false
@@ -203,10 +169,10 @@ class Bounds:
     triangle: float  # 3 / sqrt 2 R(F)
 
 
-def crelu_bounds(values: Array, *, bound: float = 1.0, d: int = 1, by: MonteCarlo | None = None) -> Bounds:
+def crelu_bounds(values: Array, *, bound: float = 1.0, d: int = 1, by: MonteCarlo | None = None) -> ComplexityBounds:
     """The bounds on layer(values, activation="crelu", bound=bound, d=d); point estimates if `by` is given."""
     plain, modulus = (layer(values, activation=a, bound=bound, d=d, by=by).value for a in ("identity", "avr"))
-    return Bounds(plain, plain / sqrt(2), (plain + modulus) / sqrt(2), PROVED * plain, TRIANGLE * plain)
+    return ComplexityBounds(plain, plain / sqrt(2), (plain + modulus) / sqrt(2), PROVED * plain, TRIANGLE * plain)
 
 
 # --- classes to try a statement on ---

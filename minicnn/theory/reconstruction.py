@@ -8,7 +8,7 @@ CReLU loses nothing, so the responses z are known, and x is sought from linear e
                        filters; where windows overlap, their values are averaged
     least_squares      all windows at once: the x' of least ||T x' - z||, by conjugate gradients.  A pixel is seen by
                        many windows, so this can recover all of x where a single window has too few filters
-    invert             through several layers, the last first
+    invert             through several layers, the last first; invert_layer through one
 
 `ratio` and `psnr` say how near x' is to x.
 """
@@ -26,6 +26,8 @@ from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pair, fold
 from minicnn.theory.frames import pseudoinverse
 from minicnn.theory.operators import Convolution, check_filters
+
+METHODS = ("region", "global")  # recover_regions, least_squares
 
 
 class Layer(NamedTuple):
@@ -144,7 +146,7 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
     layer need not be CReLU features, with one of each pair zero and none negative; the next step uses the
     difference of the pair all the same.
     """
-    if method not in ("region", "global"):
+    if method not in METHODS:
         raise ValueError(f"invert: method must be 'region' or 'global', got {method!r}")
     if method == "region" and options:
         raise ValueError(f"invert: method 'region' has no options, got {', '.join(options)}; did you mean 'global'?")
@@ -154,12 +156,17 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
         image = np.empty((1, height, width, w.shape[2]), np.float32)
         sizes.append(Windows.over("invert", image, w.shape[:2], stride, pad).out)
     for layer, before in zip(reversed(layers), reversed(sizes[:-1]), strict=True):
-        z = responses(y, layer.b)
-        if method == "region":
-            y = recover_regions(z, layer.w, before, stride=layer.stride, pad=layer.pad)
-        else:
-            y = least_squares(Convolution(layer.w, before, stride=layer.stride, pad=layer.pad), z, **options).x
+        y = invert_layer(y, layer, before, method=method, **options)
     return y
+
+
+def invert_layer(y: Array, layer: Layer, size: Size, *, method: str, **options: Any) -> Array:
+    """x' from y = features(x, [layer]), for images x of `size`; `method` and `options` as in `invert`."""
+    w, b, stride, pad = layer
+    z = responses(y, b)
+    if method == "region":
+        return recover_regions(z, w, size, stride=stride, pad=pad)
+    return least_squares(Convolution(w, size, stride=stride, pad=pad), z, **options).x
 
 
 def ratio(x: Array, estimate: Array) -> Array:

@@ -24,15 +24,14 @@ each filter fires: K columns, as if chosen at random, sqrt(1 - 48/2400) = .99.  
 from __future__ import annotations
 
 from math import ceil, exp, inf, isinf, lgamma, log, sqrt
-from typing import Any
 
 import numpy as np
 
 from minicnn.backend import CPU, Array, Device, array_module
-from minicnn.ops.conv import conv2d
 from minicnn.parallel import pieces
 from minicnn.random import Stream
-from minicnn.theory.rademacher import Estimate, MonteCarlo
+from minicnn.theory.monte_carlo import Estimate, MonteCarlo
+from minicnn.theory.pooled_maps import PooledConvolution
 
 # --- a uniformly random subspace ---
 
@@ -49,16 +48,11 @@ def root_ratio(s: int, D: int) -> float:
     return sqrt(s / D)
 
 
-def second_order_ratio(s: int, D: int) -> float:
-    """sqrt(s/D) (1 - (1/s - 1/D)/4): the mean ratio up to O(1/s^2), relatively."""
-    return root_ratio(s, D) * (1 - (1 / s - 1 / D) / 4) if s else 0.0
-
-
 def _log_step(x: float) -> float:
     """log Gamma(x + 1/2) - log Gamma(x).  For large x a series: the two terms would cancel."""
     if x < 100:
         return lgamma(x + 0.5) - lgamma(x)
-    return log(x) / 2 - 1 / (8 * x) + 1 / (192 * x**3) - 1 / (640 * x**5)  # the next term is below 1e-17
+    return log(x) / 2 - 1 / (8 * x) + 1 / (192 * x**3) - 1 / (640 * x**5)  # the next term is below 2e-17
 
 
 def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: Device = CPU) -> Estimate:
@@ -73,9 +67,6 @@ def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: D
         ratio = projection_ratio(w, x) ** power
         total, total_square = total + float(ratio.sum()), total_square + float((ratio * ratio).sum())
     return by.estimate(total, total_square)
-
-
-# --- projections ---
 
 
 def projection_ratio(w: Array, x: Array) -> Array:
@@ -93,54 +84,6 @@ def projection_ratio(w: Array, x: Array) -> Array:
     kept = values > max(w.shape[-2:]) * float(np.finfo(w.dtype).eps) * values[..., :1]
     along = xp.where(kept, (xp.swapaxes(u, -1, -2) @ x[..., None])[..., 0], 0)  # coordinates of P x, (..., r)
     return xp.sqrt((along * along).sum(axis=-1) / (x * x).sum(axis=-1))
-
-
-# --- filters, CReLU and max-pooling ---
-
-
-def pooled_ratio(w: Array, x: Array) -> Array:
-    """||x - x'|| / ||x|| for regions x (N, H, W, C) seen through conv + CReLU + max-pooling over the whole region.
-
-    w    filters (kh, kw, C, K) at the (H - kh + 1)(W - kw + 1) positions that fit in the region
-    x'   the projection of x on the columns selected by the switches: for each filter the position of its largest
-         response, if that is positive, and of its smallest, if that is negative (the first one, if several are)
-
-    The result is (N,).  A region where no filter responds has ratio 1; a region of zeros is an error.
-    """
-    if w.ndim != 4 or x.ndim != 4 or x.shape[3] != w.shape[2] or x.shape[1] < w.shape[0] or x.shape[2] < w.shape[1]:
-        raise ValueError(f"pooled_ratio: filters {w.shape} (kh, kw, C, K) do not fit in regions {x.shape} (N, H, W, C)")
-    xp = array_module(x)
-    flat = x.reshape(x.shape[0], -1)
-    if not bool((flat != 0).any(axis=1).all()):
-        raise ValueError("pooled_ratio: the ratio is undefined for a region of zeros; leave them out")
-    columns = _shifted(w, x.shape[1], x.shape[2])  # (K, positions, D)
-    K, positions, D = columns.shape
-    responses: Any = conv2d(x, w).reshape(-1, positions, K)
-    ratio = xp.empty(x.shape[0], x.dtype)
-    for piece in pieces(x.shape[0], 8 * K * D * x.dtype.itemsize, x):
-        chosen = xp.swapaxes(_select(columns, responses[piece]), 1, 2)  # (n, D, 2K)
-        ratio[piece] = xp.sqrt(xp.maximum(1 - projection_ratio(chosen, flat[piece]) ** 2, 0))
-    return ratio
-
-
-def _shifted(w: Array, height: int, width: int) -> Array:
-    """All shifts of all filters as vectors, (K, positions, D) with D = height width C."""
-    kh, kw, C, K = w.shape
-    down, across = height - kh + 1, width - kw + 1
-    shifts = array_module(w).zeros((K, down, across, height, width, C), w.dtype)
-    for i in range(down):
-        for j in range(across):
-            shifts[:, i, j, i : i + kh, j : j + kw] = w.transpose(3, 0, 1, 2)
-    return shifts.reshape(K, down * across, height * width * C)
-
-
-def _select(columns: Array, responses: Array) -> Array:
-    """The columns that the switches of `responses` (n, positions, K) select, (n, 2K, D); 0 for a phase that is off."""
-    xp = array_module(columns)
-    filters = xp.arange(columns.shape[0])[None]  # (1, K)
-    positive = xp.where((responses.max(axis=1) > 0)[..., None], columns[filters, responses.argmax(axis=1)], 0)
-    negative = xp.where((responses.min(axis=1) < 0)[..., None], columns[filters, responses.argmin(axis=1)], 0)
-    return xp.concatenate((positive, negative), 1)
 
 
 # --- what the paper's random filters saw ---
@@ -180,7 +123,9 @@ def random_filter_ratio(
     regions: int = 10,
     device: Device = CPU,
 ) -> Estimate:
-    """The mean of pooled_ratio for Gaussian 3x3 filters on 5x5 regions: the random column of Table S1.
+    """The mean of ||x - x'|| / ||x|| for Gaussian 3x3 filters on 5x5 regions: the random column of Table S1.
+
+    A region is what one 3x3 pooling window sees, and x' what Algorithm 2 makes of it (pooled_maps.py).
 
     blur       of the features before the convolution (`crelu_regions`); None for white noise without CReLU
     channels   96 before conv2, 192 before conv5;    filters   48 and 96
@@ -196,7 +141,7 @@ def random_filter_ratio(
             x = white_regions(regions, channels=channels, stream=of_regions)
         else:
             x = crelu_regions(regions, channels=channels, blur=blur, stream=of_regions)
-        mean = float(pooled_ratio(device.put(w), device.put(x)).mean())
+        mean = float(PooledConvolution(device.put(w)).ratios(device.put(x)).mean())
         total, total_square = total + mean, total_square + mean**2
     return by.estimate(total, total_square)
 

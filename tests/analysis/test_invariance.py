@@ -5,13 +5,10 @@ import pytest
 
 from minicnn import nn, ops
 from minicnn.analysis.invariance import Counter, Largest, Thresholds, invariance, sided
-from minicnn.analysis.layers import filter_layers, responses
+from minicnn.analysis.layers import responses
 from minicnn.analysis.stimuli import Stimuli, cifar_stimuli
 from minicnn.backend import CPU
-from minicnn.models import convpool, vgg
 from tests.devices import on_devices
-
-rng = np.random.default_rng(0)
 
 
 def score_of(z, versions, side, rate=0.01):
@@ -50,7 +47,7 @@ def loops(z, versions, side, rate):
 
 @pytest.mark.parametrize("side", ["one", "two"])
 @on_devices
-def test_thresholds_are_quantiles_whatever_the_pieces(side, device):
+def test_thresholds_are_quantiles_whatever_the_pieces(rng, side, device):
     z = rng.normal(size=(13, 5, 7, 6)).astype(np.float32)
     threshold = Thresholds(13 * 35, 0.1, device.put(z))
     for piece in (z[:1], z[1:2], z[2:9], z[9:]):
@@ -61,7 +58,7 @@ def test_thresholds_are_quantiles_whatever_the_pieces(side, device):
     assert ((h > expected).mean(axis=0) <= 0.1).all()
 
 
-def test_a_filter_that_is_seldom_active_has_threshold_zero():
+def test_a_filter_that_is_seldom_active_has_threshold_zero(rng):
     z = -np.abs(rng.normal(size=(10, 4, 4, 3))).astype(np.float32)
     z[0, 0, 0, 1] = 2.5
     threshold = Thresholds(160, 0.05, z)
@@ -69,7 +66,7 @@ def test_a_filter_that_is_seldom_active_has_threshold_zero():
     np.testing.assert_array_equal(threshold.values(), 0)
 
 
-def test_the_largest_values_come_out_of_a_long_stream():
+def test_the_largest_values_come_out_of_a_long_stream(rng):
     """Columns of different sizes, ties, zeros; memory stays bounded."""
     stream = [np.maximum(rng.normal(size=(40, 4)) * [1, 1e-6, 1e6, 1], 0).astype(np.float32) for _ in range(50)]
     for block in stream:
@@ -105,7 +102,7 @@ def test_only_single_precision_is_ranked_by_its_bits():
 
 
 @pytest.mark.parametrize("side", ["one", "two"])
-def test_a_unit_that_never_changes_its_mind_scores_100(side):
+def test_a_unit_that_never_changes_its_mind_scores_100(rng, side):
     z = rng.normal(size=(100, 5, 5, 3)).astype(np.float32)
     score = score_of(z, {"a": z, "b": z + 0}, side)
     np.testing.assert_allclose(score.global_rate, 0.01)
@@ -114,12 +111,13 @@ def test_a_unit_that_never_changes_its_mind_scores_100(side):
 
 
 @pytest.mark.parametrize("side", ["one", "two"])
-def test_a_unit_that_has_nothing_to_do_with_the_image_scores_1(side):
-    z, other = (rng.normal(size=(400, 10, 10, 8)).astype(np.float32) for _ in range(2))
-    assert score_of(z, {"other": other}, side).mean() == pytest.approx(1, abs=0.25)  # 3,200 of 320,000 places fire
+def test_a_unit_that_has_nothing_to_do_with_the_image_scores_1(rng, side):
+    """28,800 of 2,880,000 places fire, and 288 of them again, +- 17: four deviations are 0.24."""
+    z, other = (rng.normal(size=(400, 30, 30, 8)).astype(np.float32) for _ in range(2))
+    assert score_of(z, {"other": other}, side).mean() == pytest.approx(1, abs=0.24)
 
 
-def test_the_sign_of_the_response_counts_on_one_side_only():
+def test_the_sign_of_the_response_counts_on_one_side_only(rng):
     z = rng.normal(size=(100, 5, 5, 2)).astype(np.float32)
     assert score_of(z, {"negated": -z}, "two").mean() == pytest.approx(100)
     assert score_of(z, {"negated": -z}, "one").mean() == 0
@@ -127,7 +125,7 @@ def test_the_sign_of_the_response_counts_on_one_side_only():
 
 @pytest.mark.parametrize("side", ["one", "two"])
 @on_devices
-def test_it_is_the_definition(side, device):
+def test_it_is_the_definition(rng, side, device):
     z = rng.normal(size=(9, 3, 5, 4)).astype(np.float32)
     versions = {name: (z + rng.normal(size=z.shape)).astype(np.float32) for name in ("a", "b")}
     z[..., 3] = -np.abs(z[..., 3])  # silent on one side
@@ -136,7 +134,7 @@ def test_it_is_the_definition(side, device):
     assert score.places == 135
 
 
-def test_rare_filters_have_a_scale_of_their_own():
+def test_rare_filters_have_a_scale_of_their_own(rng):
     z = rng.normal(size=(100, 4, 5, 3)).astype(np.float32)
     z[..., 2] = -1
     z[0, 0, 0, 2] = 1  # one place of 2,000
@@ -149,7 +147,7 @@ def test_rare_filters_have_a_scale_of_their_own():
     assert np.isnan(score_of(z, {"same": z}, "one").mean(with_rare=True))
 
 
-def test_scores_by_transformation():
+def test_scores_by_transformation(rng):
     z = rng.normal(size=(100, 5, 5, 2)).astype(np.float32)
     score = score_of(z, {"same": z, "never": np.zeros_like(z)}, "two")
     assert score.mean("same") == pytest.approx(100)
@@ -167,7 +165,7 @@ def network():
 
 
 @on_devices
-def test_a_network_is_measured_as_its_layers_are(device):
+def test_a_network_is_measured_as_its_layers_are(rng, device):
     x = rng.normal(size=(21, 8, 9, 3)).astype(np.float32)
     stimuli = cifar_stimuli(shift=1)
     calls = []
@@ -187,36 +185,15 @@ def test_a_network_is_measured_as_its_layers_are(device):
             np.testing.assert_allclose(result[name][side].scores, expected.scores, rtol=0.1)
 
 
-def test_a_network_without_space_does_not_notice_shifts():
+def test_a_network_without_space_does_not_notice_shifts(rng):
     """Global averages of periodic images: a shift that wraps around changes nothing, so the score is 1 / G."""
     period = rng.normal(size=(200, 4, 4, 3)).astype(np.float32)
     x = np.tile(period, (1, 2, 2, 1))
     mean = nn.Lambda(ops.avg_pool2d, k=8)
     model = nn.Sequential(mean, nn.Conv2d(3, 6, 1), nn.ReLU()).initialise(0)
-    roll = Stimuli("roll", lambda x: x, {"roll": lambda x: np.roll(x, 4, axis=2)})
+    roll = Stimuli(lambda x: x, {"roll": lambda x: np.roll(x, 4, axis=2)})
     score = invariance(model, lambda: iter([x]), 200, roll, device=CPU)["1"]["two"]
     np.testing.assert_allclose(score.scores, 100)
-
-
-def test_which_layers_are_measured():
-    assert [layer.name for layer in filter_layers(convpool("crelu", scale=0.03))] == [f"conv{i}" for i in range(1, 8)]
-    assert all(layer.is_crelu and layer.two_sided for layer in filter_layers(convpool("crelu", scale=0.03)))
-    assert not any(layer.two_sided for layer in filter_layers(convpool("relu", scale=0.03)))
-    deep = filter_layers(vgg(at=(1,), scale=0.03))
-    assert len(deep) == 13
-    assert [layer.source for layer in deep[:2]] == ["conv1", "conv2_bn"]
-    assert [layer.is_crelu for layer in deep[:2]] == [True, False]
-    leaky = filter_layers(convpool("crelu-leaky", scale=0.03))
-    assert all(layer.two_sided and not layer.is_crelu for layer in leaky)
-
-
-def test_responses_enter_the_activation_in_inner_sequentials_too():
-    inner = nn.Sequential(nn.Conv2d(2, 3, 1), nn.BatchNorm(3), nn.ReLU())
-    model = nn.Sequential(block=inner, end=nn.GlobalAvgPool())
-    x = rng.normal(size=(2, 3, 3, 2)).astype(np.float32)
-    ((name, z),) = responses(model, x)
-    assert name == "block.0"
-    np.testing.assert_array_equal(z, inner["1"](inner["0"](x)).data)
 
 
 @pytest.mark.parametrize("rate", [0, 1, -1])

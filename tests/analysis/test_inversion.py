@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from minicnn import nn
-from minicnn.analysis.inversion import PooledConvolution, crelu_steps, inputs, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import crelu_steps, inputs, pooling_ratios, reconstruct
 from minicnn.models import convpool, vgg
+from minicnn.theory.pooled_maps import PooledConvolution
 from minicnn.theory.reconstruction import Layer, features, invert, ratio
 from tests.devices import on_devices
-
-rng = np.random.default_rng(0)
 
 
 def with_bias(model, seed=1):
@@ -48,7 +47,7 @@ def test_the_steps_end_where_crelu_does():
 
 @pytest.mark.parametrize("method", ["region", "global"])
 @on_devices
-def test_enough_filters_give_the_image_back(method, device):
+def test_enough_filters_give_the_image_back(rng, method, device):
     x = rng.normal(size=(2, 6, 5, 2))
     (step, _) = crelu_steps(wide().to(device))
     got = device.get(reconstruct(device.put(x), [step], method=method))
@@ -56,7 +55,7 @@ def test_enough_filters_give_the_image_back(method, device):
 
 
 @pytest.mark.parametrize("method", ["region", "global"])
-def test_without_pools_it_is_the_inversion_of_the_theory(method):
+def test_without_pools_it_is_the_inversion_of_the_theory(rng, method):
     model = with_bias(
         nn.Sequential(nn.Conv2d(3, 5, 3, pad=1), nn.CReLU(), nn.Conv2d(10, 4, 3, stride=2), nn.CReLU()).initialise(0)
     ).to(dtype=np.float64)
@@ -70,7 +69,7 @@ def test_without_pools_it_is_the_inversion_of_the_theory(method):
 
 
 @on_devices
-def test_what_enters_each_step_is_what_the_network_computes(device):
+def test_what_enters_each_step_is_what_the_network_computes(rng, device):
     model = wide(nn.MaxPool2d(3, stride=2, ceil=True))
     x = rng.normal(size=(2, 7, 6, 2))
     entering, kept = inputs(device.put(x), crelu_steps(model.to(device)))
@@ -82,7 +81,7 @@ def test_what_enters_each_step_is_what_the_network_computes(device):
 
 @pytest.mark.parametrize("method", ["region", "global"])
 @on_devices
-def test_behind_a_pool_each_region_is_algorithm_2(method, device):
+def test_behind_a_pool_each_region_is_algorithm_2(rng, method, device):
     """Pooling windows that do not overlap, 1x1 filters: a region is 2x2 pixels, seen by nobody else."""
     model = nn.Sequential(nn.Conv2d(3, 2, 1), nn.CReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 9, 1), nn.CReLU()).initialise(0)
     model = with_bias(model).to(dtype=np.float64)
@@ -95,7 +94,7 @@ def test_behind_a_pool_each_region_is_algorithm_2(method, device):
     np.testing.assert_allclose(got, expected, atol=1e-8)
 
 
-def test_overlapping_regions_are_averaged_and_padding_dropped():
+def test_overlapping_regions_are_averaged_and_padding_dropped(rng):
     """A 3x3 pool with stride 2 on 3x3 filters, pad 1: patches of 5x5 pixels every 2 pixels, from -1 on."""
     x = rng.normal(size=(1, 5, 5, 2))
     steps = crelu_steps(wide(nn.MaxPool2d(3, stride=2, ceil=True)))
@@ -111,7 +110,7 @@ def test_overlapping_regions_are_averaged_and_padding_dropped():
     assert 0 < ratio(x, got)[0] < 0.9
 
 
-def test_ratios_are_those_of_the_theory_and_random_filters_can_stand_in():
+def test_ratios_are_those_of_the_theory_and_random_filters_can_stand_in(rng):
     model = wide(nn.MaxPool2d(3, stride=2, ceil=True))
     x = rng.normal(size=(3, 8, 8, 2))
     first = crelu_steps(model)[0]

@@ -10,7 +10,6 @@ from minicnn.analysis.pairing import compare, cosine_with, expected_mu, pairing,
 from minicnn.random import Stream
 from tests.devices import on_devices
 
-rng = np.random.default_rng(0)
 ALEXNET = Path(os.environ.get("MINICNN_ALEXNET", Path(__file__).parents[3] / "shared" / "data" / "alexnet_conv.npz"))
 
 
@@ -31,7 +30,7 @@ def loops(w, groups=1):
 
 @pytest.mark.parametrize(("shape", "groups"), [((3, 3, 3, 8), 1), ((1, 5, 2, 6), 2), ((1, 1, 7, 9), 3)])
 @on_devices
-def test_it_is_the_definition(shape, groups, device):
+def test_it_is_the_definition(rng, shape, groups, device):
     w = rng.normal(size=shape)
     got = pairing(device.put(w), groups=groups)
     mu, partner = loops(w, groups)
@@ -39,7 +38,7 @@ def test_it_is_the_definition(shape, groups, device):
     np.testing.assert_array_equal(got.partner, partner)
 
 
-def test_planted_pairs_are_found_whatever_their_length():
+def test_planted_pairs_are_found_whatever_their_length(rng):
     half = rng.normal(size=(3, 3, 4, 5))
     w = np.concatenate([half, -half * rng.uniform(0.1, 9, 5)], axis=3)
     got = pairing(w.astype(np.float32))
@@ -53,14 +52,14 @@ def test_a_filter_is_not_its_own_pair_even_if_all_point_the_same_way():
     np.testing.assert_allclose(pairing(w).mu, 1)
 
 
-def test_opposite_filters_of_two_groups_are_no_pair():
+def test_opposite_filters_of_two_groups_are_no_pair(rng):
     half = np.abs(rng.normal(size=(2, 2, 3, 4)))
     w = np.concatenate([half, -half], axis=3)
     assert pairing(w).mu.max() == pytest.approx(-1)
     assert pairing(w, groups=2).mu.min() > 0  # within a group all are alike
 
 
-def test_a_filter_of_zeros_has_no_pair_and_is_none():
+def test_a_filter_of_zeros_has_no_pair_and_is_none(rng):
     w = -np.abs(rng.normal(size=(3, 3, 2, 4)))
     w[..., 1] = 0
     got = pairing(w)

@@ -7,8 +7,6 @@ from scipy import ndimage
 from minicnn.analysis.stimuli import STIMULI, cifar_stimuli, flip, imagenet_stimuli, rotate, translate
 from tests.devices import on_devices
 
-rng = np.random.default_rng(0)
-
 
 @on_devices
 def test_a_flip_is_left_to_right(device):
@@ -26,14 +24,14 @@ def test_a_shift_down_and_right(fill, corner, device):
 
 
 @on_devices
-def test_a_quarter_turn_is_counterclockwise(device):
+def test_a_quarter_turn_is_counterclockwise(rng, device):
     x = rng.normal(size=(2, 5, 5, 3)).astype(np.float32)
     got = device.get(rotate(device.put(x), 90))
     np.testing.assert_allclose(got, np.rot90(x, axes=(1, 2)), atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(32, 32), (7, 10), (1, 5)])
-def test_rotation_is_scipys(shape):
+def test_rotation_is_scipys(rng, shape):
     """scipy.ndimage.affine_transform with the matrix of the docstring; "nearest" is our "edge"."""
     x, t = rng.normal(size=(1, *shape, 1)), np.deg2rad(15)
     matrix = np.array([[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]])
@@ -52,7 +50,7 @@ def test_zeros_come_in_where_asked_and_nowhere_else():
     np.testing.assert_allclose(rotate(rotate(x, 0), 0, fill="mean"), 1)
 
 
-def test_cifar_has_six_transformations():
+def test_cifar_has_six_transformations(rng):
     x = rng.normal(size=(2, 32, 32, 3)).astype(np.float32)
     stimuli = cifar_stimuli()
     assert stimuli.original(x) is x
@@ -63,7 +61,7 @@ def test_cifar_has_six_transformations():
     np.testing.assert_array_equal(stimuli.transforms["down"](x)[:, 3:], x[:, :-3])
 
 
-def test_imagenet_takes_crops():
+def test_imagenet_takes_crops(rng):
     x = rng.normal(size=(1, 9, 8, 3)).astype(np.float32)
     stimuli = imagenet_stimuli(crop=4)
     np.testing.assert_array_equal(stimuli.original(x), x[:, 2:6, 2:6])

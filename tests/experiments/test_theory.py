@@ -12,6 +12,7 @@ from experiments.common import run_main
 from experiments.statements import FALSE, HOLDS, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
 from minicnn.data import cifar
 from minicnn.data.dataset import Dataset
+from minicnn.theory import frames
 
 QUICK = ["pooling-step", "pooling-switches", "rademacher-step", "one-percent"]
 
@@ -81,6 +82,14 @@ def test_dry_run_lists_and_computes_nothing(tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("arguments", [["--only", "one-percent"], ["--measure", "conv1"]])
+def test_a_folder_that_cannot_be_made_is_found_out_before_the_work(arguments, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        theory.main([*arguments, "--out", str(tmp_path / "file" / "out")])
+    assert "[1/1]" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,15 +153,30 @@ def test_measurements(small, tmp_path, capsys):
     assert "Table S1: 0.99" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", [b"no archive", None, "shape"])
-def test_a_bad_file_of_filters(content, small, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (None, "is not an .npz with conv1_w"),  # no archive at all
+        ({"other": np.ones(3)}, "is not an .npz with conv1_w"),
+        ({"conv1_w": np.ones(3)}, "is not an .npz with conv1_w"),
+        ({"conv1_w": np.ones((4, 2, 3, 3))}, "conv1_w must be (filters, 3, height, width), got (4, 2, 3, 3)"),
+        ({"conv1_w": np.full((4, 3, 3, 3), np.nan)}, "NaN or inf in conv1"),
+        ({"conv1_w": np.zeros((4, 3, 3, 3))}, "all filters are zero"),
+        ({"conv1_w": np.ones((4, 3, 30, 30))}, "the kernel (30) is larger than the padded image"),
+    ],
+)
+def test_a_bad_file_of_filters(arrays, message, small, tmp_path, monkeypatch, capsys):
     path = tmp_path / "filters.npz"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        np.savez(path, **({"conv1_w": np.ones(3)} if content else {"other": np.ones(3)}))
+    path.write_bytes(b"no archive") if arrays is None else np.savez(path, **arrays)
     monkeypatch.setattr(sys, "argv", ["theory", "--measure", "alexnet", "--alexnet", str(path), "--out", str(tmp_path)])
     with pytest.raises(SystemExit) as caught:
         run_main(theory.main, theory.MODULE)
     assert caught.value.code == 2
-    assert "conv1_w" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+def test_windows_in_the_padding_make_the_condition_number_infinite(small, monkeypatch):
+    """1x1 filters with pad 2: an iteration finds the eigenvalue 0."""
+    monkeypatch.setattr(frames, "DENSE_ENTRIES", 0)
+    found = measurements.conditioning(measurements.Inputs(np.zeros((1, 32, 32, 3)), np.ones((1, 1, 3, 2)), seed=0))
+    assert found["condition number of T"] == np.inf

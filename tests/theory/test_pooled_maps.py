@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from minicnn import ops
 from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
 from minicnn.theory.pooling import pool_signal, reconstruct_signal
+from reference.windows import normalise_pad, normalise_pair
 from tests import draw
 from tests.devices import on_devices
 from tests.theory.test_pooling import signal_ratio, signals
@@ -20,14 +21,14 @@ def pooled_convolutions(drawn):
     """Any geometry, small integers (ties, dependent and zero filters, dead regions), with and without bias."""
     kh, kw, c, f = (drawn(st.integers(1, n)) for n in (3, 3, 2, 4))
     k = draw.sizes(drawn, 1, 3)
-    most_pad = (min(k) if isinstance(k, tuple) else k) - 1
+    most_pad = min(normalise_pair(k)) - 1
     generator = draw.rng(drawn)
     w = generator.integers(-2, 3, (kh, kw, c, f)).astype(float)
     w[0, 0, 0, 0] = 1
     b = generator.integers(-3, 4, f).astype(float) if drawn(st.booleans()) else None
     conv = {"stride": draw.sizes(drawn, 1, 2), "pad": draw.padding(drawn, 2)}
     pool = {"k": k, "pool_stride": draw.sizes(drawn, 1, 3), "pool_pad": draw.padding(drawn, most_pad)}
-    (sh, sw), (ph, pw) = ((v if isinstance(v, tuple) else (v, v)) for v in (conv["stride"], k))
+    (sh, sw), (ph, pw) = normalise_pair(conv["stride"]), normalise_pair(k)
     size = (kh + sh * (ph - 1) + drawn(st.integers(0, 4)), kw + sw * (pw - 1) + drawn(st.integers(0, 4)))
     x = generator.integers(-2, 3, (2, *size, c)).astype(float)
     return PooledConvolution(w, b, **conv, **pool, ceil=drawn(st.booleans())), x, conv, pool
@@ -38,9 +39,8 @@ def naive_regions(layer, x, conv, pool):
     linear = ops.conv2d(x, layer.w, **conv)  # without the bias
     y = linear if layer.b is None else linear + layer.b
     (kh, kw, c, f), (ph, pw) = layer.w.shape, layer.k
-    (sh, sw), (psh, psw) = ((v if isinstance(v, tuple) else (v, v)) for v in (conv["stride"], pool["pool_stride"]))
-    pads = [v if isinstance(v, tuple) else (v, v) for v in (conv["pad"], pool["pool_pad"])]
-    (top, left), (ptop, pleft) = ((a[0] if isinstance(a, tuple) else a for a in pad) for pad in pads)
+    (sh, sw), (psh, psw) = normalise_pair(conv["stride"]), normalise_pair(pool["pool_stride"])
+    ((top, _), (left, _)), ((ptop, _), (pleft, _)) = normalise_pad(conv["pad"]), normalise_pad(pool["pool_pad"])
     n, oh, ow, _ = y.shape
     far = 40  # a large canvas: pixels around, then only those that some response looks at
     canvas = np.zeros((n, x.shape[1] + 2 * far, x.shape[2] + 2 * far, c))
@@ -126,6 +126,17 @@ def test_maps_of_signals_signals_of_maps():
     np.testing.assert_allclose(PooledConvolution(w, pad=1).ratios(7 * x), ratios, atol=1e-9)
     assert (PooledConvolution(w[..., :4], pad=1).ratios(x) >= ratios - 1e-12).all()
     assert PooledConvolution(w, pad=1).ratios(x[:0]).shape == (0, 4, 4)
+
+
+def test_one_region_by_hand():
+    """w = (1) on four pixels, pooled together: each phase that fires gives its largest pixel back."""
+    w, x = np.ones((1, 1, 1, 1)), np.array([3.0, 1.0, 0.0, -2.0]).reshape(1, 2, 2, 1)
+    layer = PooledConvolution(w, k=2)
+    np.testing.assert_allclose(layer.ratios(x), math.sqrt(1 / 14))  # both phases: 3 and -2 are recovered
+    np.testing.assert_allclose(layer.ratios(abs(x)), math.sqrt(5 / 14))  # the negative phase is off: 3 alone
+    blind = PooledConvolution(w[:, :, [0, 0]] * np.array([[1.0], [-1.0]]), k=2)  # no response to equal channels
+    assert blind.ratios(np.ones((1, 2, 2, 2))).item() == 1
+    np.testing.assert_array_equal(blind.reconstruct(blind.pool(np.ones((1, 2, 2, 2))), [(0, 0, 0)]), 0)
 
 
 def test_the_border_counts_as_zeros():

@@ -20,6 +20,7 @@ from minicnn.theory.reconstruction import (
     recover_regions,
     responses,
 )
+from reference.windows import normalise_pad, normalise_pair
 from tests import draw
 from tests.devices import on_devices
 
@@ -152,7 +153,7 @@ def test_overlapping_windows_are_averaged(data):
     (x, w, *_), static = draw.conv(data.draw)
     z = ops.conv2d(x, w, **static)
     W = w.reshape(-1, w.shape[3])
-    (top, left), (sh, sw) = _corner(static["pad"]), _pair(static["stride"])
+    ((top, _), (left, _)), (sh, sw) = normalise_pad(static["pad"]), normalise_pair(static["stride"])
     n, h, width, c = x.shape
     total, count = np.zeros((n, h + 20, width + 20, c)), np.zeros((n, h + 20, width + 20, c))
     for p in range(z.shape[1]):
@@ -162,14 +163,6 @@ def test_overlapping_windows_are_averaged(data):
             count[here] += 1
     expected = (total / np.maximum(count, 1))[:, top : top + h, left : left + width]
     np.testing.assert_allclose(recover_regions(z, w, x.shape[1:3], **static), expected, atol=1e-6)
-
-
-def _pair(value):
-    return value if isinstance(value, tuple) else (value, value)
-
-
-def _corner(pad):
-    return tuple(side[0] if isinstance(side, tuple) else side for side in _pair(pad))
 
 
 # --- least squares ---
