@@ -26,7 +26,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from experiments import bench_layers, contenders, projection
-from experiments.common import UsageError, environment, run_main, table, write_json
+from experiments.common import UsageError, argument_parser, environment, run_main, table, write_json
 from experiments.memory import peak_memory
 from experiments.timing import Ratio, interleaved, matmul_peak, ratio
 from minicnn.backend import CPU
@@ -36,9 +36,7 @@ MODULE = "experiments.bench"
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     sections: dict[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = {
         "ops": ops, "models": models, "memory": memory, "scaling": scaling,
     }  # fmt: skip

@@ -19,7 +19,7 @@ import numpy as np
 
 from experiments.common import UsageError, write_json
 from experiments.run import Job
-from experiments.sessions import read_result
+from experiments.sessions import chosen_images, read_result
 from experiments.settings import Settings
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
@@ -30,13 +30,8 @@ Runner = Callable[[Job], dict[str, Any]]
 
 
 def indices(settings: Settings, data: Dataset) -> np.ndarray:
-    """The training images that a run uses: all, or a random subset that depends on the seed."""
-    n = len(data.train_labels)
-    if settings.subset is None:
-        return np.arange(n)
-    if not 1 <= settings.subset <= n:
-        raise UsageError(f"--subset must be in 1 .. {n}, got {settings.subset}")
-    return np.sort(Stream(settings.seed).child("subset").generator().permutation(n)[: settings.subset])
+    """The training images that a run uses."""
+    return chosen_images(len(data.train_labels), settings.subset, settings.seed)
 
 
 def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out: int = 0) -> dict[str, Any]:
@@ -81,10 +76,9 @@ def folds(
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
     chosen = indices(settings, data)
-    parts = np.array_split(Stream(settings.seed).child("folds").generator().permutation(chosen), count)
     for i in range(1, count + 1) if only is None else [only]:
-        train = np.sort(np.concatenate([part for j, part in enumerate(parts, start=1) if j != i]))
-        run(Job(settings, folder / f"fold{i}", train, np.sort(parts[i - 1])))
+        train, held = split_fold(chosen, i, count, settings.seed)
+        run(Job(settings, folder / f"fold{i}", train, held))
     return cluster.on_root(lambda: collect_folds(folder, data, count))
 
 
@@ -132,3 +126,11 @@ def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.
         raise UsageError(f"cannot hold out {hold_out} of {len(chosen)} training images")
     order = Stream(seed).child("hold-out").generator().permutation(chosen)
     return np.sort(order[hold_out:]), np.sort(order[:hold_out])
+
+
+def split_fold(chosen: np.ndarray, i: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(to train on, held out) of fold i, 1 .. count: a random part is held out, every image in one fold."""
+    order = Stream(seed).child("folds").generator().permutation(chosen)
+    parts = np.array_split(order, count)
+    held = parts.pop(i - 1)
+    return np.sort(np.concatenate(parts)), np.sort(held)

@@ -19,16 +19,14 @@ from experiments.checks import is_number
 from experiments.common import UsageError, read_json
 from experiments.imagenet_run import read_colours
 from experiments.imagenet_settings import ImagenetSettings
-from experiments.imagenet_settings import from_json as imagenet_from_json
 from experiments.sessions import fingerprint, read_result
-from experiments.settings import Settings, from_json
+from experiments.settings import Settings
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
-from minicnn.random import Stream
 
 EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
 NONE = {"count": 0}  # no images
@@ -109,10 +107,9 @@ class CifarRun(Run):
         candidates = [protocols.split(chosen, held, self.settings.seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
         if fold and held:
-            order = Stream(self.settings.seed).child("folds").generator().permutation(chosen)
-            parts = np.array_split(order, round(len(chosen) / held))
-            if int(fold[1]) <= len(parts):
-                candidates.append(np.sort(np.concatenate([p for i, p in enumerate(parts, 1) if i != int(fold[1])])))
+            count = round(len(chosen) / held)
+            if 1 <= int(fold[1]) <= count and count > 1:
+                candidates.append(protocols.split_fold(chosen, int(fold[1]), count, self.settings.seed)[0])
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:
                 return candidate
@@ -183,7 +180,7 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
     result = read_result(folder) if (folder / "result.json").exists() else {}
     try:
         photos = config.get("experiment") == "imagenet"
-        settings = imagenet_from_json(config["settings"]) if photos else from_json(config["settings"])
+        settings = (ImagenetSettings if photos else Settings).from_json(config["settings"])
         counted = ("train", *(() if photos else ("hold_out",)))
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
         missing += ["test_error"] if finished and "test_error" not in result else []

@@ -11,14 +11,13 @@ rank waits for slower ones.  Images come from the textures data set, made by for
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from statistics import median
 
 import numpy as np
 
-from experiments.common import UsageError, get_device, table
+from experiments.common import UsageError, argument_parser, get_device, table
 from experiments.ranks import run_on_ranks
 from experiments.settings import MODELS, Settings, settings
 from minicnn.backend import Device
@@ -61,9 +60,7 @@ class Watched(Communicator):
 
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--images", type=int, default=32, help="of each rank in a step (default 32)")
     p.add_argument("--steps", type=int, default=20, help=f"that are counted, after {WARM_UP} others (default 20)")
     p.add_argument("--model", choices=MODELS, default="convpool", help="default convpool; vgg: batch normalisation")

@@ -14,7 +14,7 @@ from PIL import Image
 
 from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
 from experiments.common import UsageError, run_main
-from experiments.imagenet_settings import from_json, imagenet_settings
+from experiments.imagenet_settings import ImagenetSettings, imagenet_settings
 from experiments.runs import open_run
 from minicnn.backend import CPU
 from minicnn.checkpoint import load
@@ -204,9 +204,9 @@ def test_the_schedules_are_the_papers():
     boundaries = short.schedules(steps_per_epoch=3)[0].boundaries
     assert list(boundaries) == sorted(set(boundaries))
     assert short.schedule_table()[0][1] == "0.1"
-    assert from_json(short.as_json()) == short
+    assert ImagenetSettings.from_json(short.as_json()) == short
     with pytest.raises(ValueError, match="of another version"):
-        from_json({"variant": "baseline"})
+        ImagenetSettings.from_json({"variant": "baseline"})
     with pytest.raises(ValueError, match="unknown variant"):
         imagenet_settings(variant="vgg")
 
