@@ -1,7 +1,7 @@
 """Every command line with nonsense arguments: a short clear error, exit code 2 or 1, no traceback, no hang, no litter.
 
     python -m tests.hardening.nonsense                    every option with every nonsense value, then random pairs
-    python -m tests.hardening.nonsense --each 8           at most 8 of each command (tests/hardening/test_nonsense.py)
+    python -m tests.hardening.nonsense --each 8           at most 8 of each command, drawn at random
 
 The options are asked of the commands themselves, so a new one is tested without being named here.  Each case is a
 process of its own, forked after all is imported, in a folder with a copy of the workshop's files.  Some nonsense makes
@@ -60,7 +60,7 @@ COMMANDS = {
     "experiments.illustration": [[], ["--dry-run"]],
     "experiments.bench": [["--dry-run"]],
     "experiments.pipeline": [["--dry-run"], shlex.split("--data pictures --pictures 2 --rounds 1 --workers 1")],
-    "experiments.memory": [["ours", "relu-base", "1"]],
+    "experiments.memory": [["ours", "crelu-half", "1"]],
     "experiments.reproduce": [["table1", "--dry-run"], ["table1", "--report"], ["--list"]],
     "experiments.reproduction.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
     "experiments.reproduction.child": [["experiments.illustration", "--dry-run"]],
