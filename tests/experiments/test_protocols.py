@@ -136,7 +136,10 @@ def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
     assert re_search(r"average +9\.50 ± 0\.10 +9\.39", text)
     assert re_search(r"vote +7\.00 +7\.09", text)
     assert "comparable" not in text
-    assert "-" in report(settings(act="leaky", recipe="paper"), 1, result)
+    for unknown in (settings(act="leaky", recipe="paper"), settings(model="vgg", act="avr", at=(1, 3), recipe="paper")):
+        text = report(unknown, 1, result)
+        assert re_search(r"test error +20\.00 +-$", text)  # the paper has no such network
+        assert "--protocol single" not in text
 
 
 @pytest.mark.parametrize(
