@@ -132,6 +132,8 @@ def checked_settings(args: argparse.Namespace) -> Settings:
         raise UsageError("--dropout takes three rates in [0, 1) for convpool; vgg's are those of its table")
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
         raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
+    if args.protocol == "single" and args.hold_out == 0:
+        raise UsageError("--protocol single chooses the epoch by images held out: --hold-out cannot be 0")
     try:
         check_numbers(vars(args), not_negative=("hold_out",))
         made = settings(**fields_of(Settings, args))
