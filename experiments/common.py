@@ -59,6 +59,15 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     sys.exit(code)
 
 
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Within, a ValueError is about what the user asked for."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """For the options of `python -m module`; its help shows the description as it is written, examples and all."""
     return argparse.ArgumentParser(
@@ -68,10 +77,8 @@ def argument_parser(module: str, description: str | None) -> argparse.ArgumentPa
 
 def check_environment() -> None:
     """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
-    try:
+    with usage_errors():
         threads()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def fail(message: str, code: int = 1) -> int:
@@ -104,12 +111,10 @@ def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) 
     """
     if tf32:
         allow_tf32()
-    try:
-        if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
-            name = f"gpu:{cluster.local_rank % len(gpu_names())}"
+    if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
+        name = f"gpu:{cluster.local_rank % len(gpu_names())}"
+    with usage_errors():
         return minicnn.device(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def device_and_ranks(device: minicnn.Device, cluster: Communicator) -> str:

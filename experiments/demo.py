@@ -18,7 +18,6 @@ from experiments import protocols
 from experiments.cifar import load_data
 from experiments.common import (
     StopSignal,
-    UsageError,
     argument_parser,
     command,
     duration,
@@ -26,6 +25,7 @@ from experiments.common import (
     run_main,
     stopped,
     table,
+    usage_errors,
 )
 from experiments.pictures import draw_comparison, draw_predictions
 from experiments.run import Job, run
@@ -48,11 +48,9 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
-    try:
+    with usage_errors():
         for one in networks(args, args.dataset, TRAIN_IMAGES[args.dataset]).values():
             one.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     device = get_device(args.device)
     what = f"{args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images"
     print(f"Two networks, {what}, {device}.")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from experiments.checks import fields_of
-from experiments.common import UsageError, argument_parser
+from experiments.common import argument_parser, usage_errors
 from experiments.imagenet_settings import RECIPES, ImagenetSettings, imagenet_settings
 from minicnn.models.allcnn import VARIANTS
 
@@ -67,9 +67,7 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
 
 def checked_settings(args: argparse.Namespace) -> ImagenetSettings:
     """The settings that the arguments ask for; UsageError where they make no sense."""
-    try:
+    with usage_errors():
         asked = imagenet_settings(**fields_of(ImagenetSettings, args))
         asked.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return asked
+        return asked

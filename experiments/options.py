@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from experiments.checks import check_numbers, fields_of
-from experiments.common import UsageError, argument_parser
+from experiments.common import UsageError, argument_parser, usage_errors
 from experiments.settings import DATASETS, MODELS, RECIPES, Settings, settings
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
@@ -134,10 +134,8 @@ def checked_settings(args: argparse.Namespace) -> Settings:
         raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
     if args.protocol == "single" and args.hold_out == 0:
         raise UsageError("--protocol single chooses the epoch by images held out: --hold-out cannot be 0")
-    try:
+    with usage_errors():
         check_numbers(vars(args), not_negative=("hold_out",))
         made = settings(**fields_of(Settings, args))
         made.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return made
+        return made
