@@ -17,7 +17,8 @@ from statistics import median
 
 import numpy as np
 
-from experiments.common import UsageError, argument_parser, get_device, table
+from experiments.checks import check_numbers
+from experiments.common import argument_parser, get_device, table, usage_errors
 from experiments.ranks import run_on_ranks
 from experiments.settings import MODELS, Settings, settings
 from minicnn.backend import Device
@@ -68,10 +69,11 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     p.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu or gpu: each rank its own")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
-    if min(args.images, args.steps) < 1 or not args.scale > 0:
-        raise UsageError("--images, --steps and --scale must be positive")
+    with usage_errors():
+        check_numbers(vars(args), positive=("images", "steps"))
+        asked = settings(model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures")
+        asked.check()
     device = get_device(args.device, cluster)
-    asked = settings(model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures")
     print(f"{asked.name} on {device}: ranks {cluster.size}, images {args.images} each, steps {args.steps}")
     if args.dry_run:
         return 0

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from experiments import cifar, imagenet, ranks
+from experiments import cifar, imagenet, ranks, scaling
 from experiments.common import UsageError, run_main
 from minicnn.checkpoint import load
 from minicnn.cluster import Alone
@@ -186,6 +186,19 @@ def test_scaling_has_a_row_for_each_rank(count, tmp_path):
         assert float(compute) + float(talk) == pytest.approx(float(step), abs=0.2)
         assert float(share) < 100
         assert count == 1 or float(talk) > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--images", "0"], "--images must be positive"),
+        (["--steps", "99999999999999999999"], "--steps is too large"),
+        (["--scale", "inf"], "--scale is too large"),
+    ],
+)
+def test_scaling_refuses_nonsense(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        scaling.main([*arguments, "--dry-run"])
 
 
 def test_ranks_that_see_other_data_are_refused(tmp_path):

@@ -59,6 +59,7 @@ COMMANDS = {
     "experiments.regularisation": [["--run", "run"], ["--run", "held", "--run", "run"]],
     "experiments.illustration": [[], ["--dry-run"]],
     "experiments.bench": [["--dry-run"]],
+    "experiments.scaling": [["--dry-run"], shlex.split("--images 1 --steps 1 --scale 0.02 --device cpu")],
     "experiments.pipeline": [["--dry-run"], shlex.split("--data pictures --pictures 2 --rounds 1 --workers 1")],
     "experiments.memory": [["ours", "crelu-half", "1"]],
     "experiments.reproduce": [["table1", "--dry-run"], ["table1", "--report"], ["--list"]],
