@@ -76,6 +76,8 @@ def folds(
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
     chosen = indices(settings, data)
+    if count > len(chosen):
+        raise UsageError(f"--folds must be at most the number of training images, {len(chosen)}, got {count}")
     for i in range(1, count + 1) if only is None else [only]:
         train, held = split_fold(chosen, i, count, settings.seed)
         run(Job(settings, folder / f"fold{i}", train, held))

@@ -59,6 +59,14 @@ def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
     assert result["vote"] == 0  # 1 against 1/2 + 1/3
 
 
+def test_a_fold_without_images_is_refused(tmp_path):
+    """It would hold out nothing, and choose its epoch by nothing."""
+    run, jobs = fake_run([])
+    with pytest.raises(UsageError, match="--folds must be at most the number of training images, 200, got 201"):
+        protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=201, only=None)
+    assert not jobs
+
+
 def test_one_fold_at_a_time(tmp_path):
     run, jobs = fake_run([10.0, 12.0])
     one = settings(dataset="textures")
