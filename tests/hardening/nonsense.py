@@ -25,7 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
-from experiments.common import run_main
+from experiments.common import argument_parser, run_main
 from tests.hardening.workshop import TINY, make_workshop
 
 SECONDS, BUSY, WAIT = 40, 6, 0.003  # for a case: by the clock, of computing; between looks at it
@@ -209,11 +209,11 @@ def contents(folder):
 
 
 def main():
-    p = argparse.ArgumentParser()
+    p = argument_parser("tests.hardening.nonsense", __doc__)
     p.add_argument("--each", type=int, help="at most so many cases of each command, drawn at random")
-    p.add_argument("--pairs", type=int, default=100, help="random pairs of options for each command")
-    p.add_argument("--only", nargs="+", default=list(COMMANDS))
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--pairs", type=int, default=100, help="random pairs of options for each command (default 100)")
+    p.add_argument("--only", nargs="+", default=list(COMMANDS), help="these commands (default all)")
+    p.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default 0)")
     args = p.parse_args()
     rng = random.Random(args.seed)
     counts, problems = collections.Counter(), {}
