@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
-from experiments.common import UsageError, run_main
+from experiments.common import UsageError
 from experiments.imagenet_settings import ImagenetSettings, imagenet_settings
 from experiments.runs import open_run
 from minicnn.backend import CPU
@@ -110,13 +110,10 @@ def test_stopped_within_an_epoch_and_resumed_it_ends_in_the_same_bits(data, run,
     )
 
 
-def test_a_damaged_file_stops_a_run_that_must_not_skip(data, tmp_path, monkeypatch, capsys):
+def test_a_damaged_file_stops_a_run_that_must_not_skip(data, tmp_path, ends):
     arguments = [*TINY, "--data", str(data), "--epochs", "1", "--out", str(tmp_path / "run")]
-    monkeypatch.setattr(sys, "argv", ["imagenet", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        run_main(imagenet.main, imagenet.MODULE)
-    assert caught.value.code == 1
-    err = capsys.readouterr().err
+    code, err = ends(imagenet.main, imagenet.MODULE, *arguments)
+    assert code == 1
     assert re.search(r"error: .*train/n01443537/(bomb|cut|empty|nowhere|text)\S+: ", err)
     assert "--bad-images skip" in err
 
