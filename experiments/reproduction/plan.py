@@ -124,7 +124,7 @@ def show(items: Sequence[Item], workers: int | str) -> str:
     seconds = sum(item.seconds for item in left)
     several = f" with {workers} at a time" if isinstance(workers, int) and workers > 1 else ""
     lines.append(
-        f"{len(left)} of {len(items)} steps to do, about {duration(seconds)} and {unit} of disk; from one trial step "
+        f"{len(left)} of {len(items)} steps to do, about {duration(seconds)} and {unit} of disk; from trial steps "
         f"of each network on all cores, so{several} take it as a rough guess"
     )
     return "\n\n".join(lines)
