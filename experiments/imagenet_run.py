@@ -27,7 +27,7 @@ from minicnn.data.augment import CENTRE, TEN, Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.files import cache_folder
 from minicnn.data.folders import Pictures, PictureSet
-from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, squares
+from minicnn.data.photographs import SAMPLE, BadImages, PhotoBatches, colours_of, squares
 from minicnn.data.workers import Decoders
 from minicnn.nn import Module
 from minicnn.training import Totals, Trainer, check_alive, crop_probabilities, judge, top_error
@@ -115,12 +115,12 @@ class PhotoSession(Session):
 
     def _prepare(self, folder: Path) -> Colours:
         """Write the classes and the colours; give the latter."""
-        train = self.data.train
         classes = zip(self.data.classes, self.data.readable, strict=True)
         write_json(folder / "classes.json", [list(pair) for pair in classes])
         path = folder / "colours.json"
         if not path.exists():
-            with Progress(len(train), "colours of the training set") as progress:
+            train = self.data.train
+            with Progress(min(SAMPLE, len(train)), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
         return read_colours(folder)
 

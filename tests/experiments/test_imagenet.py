@@ -71,6 +71,15 @@ def test_a_run_leaves_its_files(run):
     assert json.loads((run / "classes.json").read_text())[1] == [CLASSES[1], "word 1, other"]
 
 
+def test_the_colours_are_counted_up_to_the_pictures_that_are_read(tmp_path, monkeypatch, capsys):
+    for module in ("experiments.imagenet_run", "minicnn.data.photographs"):
+        monkeypatch.setattr(f"{module}.SAMPLE", 4)
+    data = write_set(tmp_path / "data", each=3)
+    options = ["--epochs", "1", "--crops", "1", "--lr", "1e-4", "--data", str(data), "--out", str(tmp_path / "run")]
+    assert imagenet.main([*TINY, *options]) == 0
+    assert "colours of the training set: 4/4 images" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "crelu-conv1-4"])
 def test_every_variant_trains_some_steps(variant, data, tmp_path, capsys):
     options = ["--epochs", "1", "--bad-images", "skip", "--subset", "16", "--crops", "1", "--lr", "1e-4"]
