@@ -108,7 +108,7 @@ def run_in(
                 folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
-            _claim(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
+            _write_config(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
             if result.exists():  # perhaps by the process that had the lock before
                 return read_result(folder), True
             return None, state.exists() or previous(state).exists()
@@ -127,7 +127,7 @@ def run_in(
         return session.finish()
 
 
-def _claim(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
+def _write_config(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
     """Write config.json, or check that the one there describes the same training."""
     path = folder / "config.json"
     if not path.exists():

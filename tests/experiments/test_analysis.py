@@ -13,7 +13,6 @@ import pytest
 from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
 from experiments.common import UsageError, run_main
 from experiments.finished import sample
-from experiments.progress import Progress
 from experiments.runs import open_runs
 from experiments.weights import read_filters
 from minicnn.analysis.inversion import crelu_steps, reconstruct
@@ -412,13 +411,3 @@ def test_samples_are_the_same_every_time():
     first = sample(5, 100, seed=0)
     np.testing.assert_array_equal(first, sample(5, 100, seed=0))
     assert len(set(first)) == 5
-
-
-def test_progress_on_a_terminal_and_elsewhere(monkeypatch, capsys):
-    with Progress(2, "work") as progress:
-        progress(2)
-    assert capsys.readouterr().err == "work: 2/2 images\n"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress(2, "work") as progress:
-        progress(1)
-    assert "work" in capsys.readouterr().err
