@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         for label, one in asked.items():
             print(f"\n{label}", file=sys.stderr)
             folder = args.out / one.name
-            job = Job(one, folder, protocols.indices(one, data))
+            job = Job(one, folder, protocols.training_indices(one, data))
             try:
                 result = run(job, data, device=device, resume=True, command=line, stop=stop)
             except Interrupted:

@@ -29,14 +29,14 @@ from minicnn.training import judge
 Runner = Callable[[Job], dict[str, Any]]
 
 
-def indices(settings: Settings, data: Dataset) -> np.ndarray:
+def training_indices(settings: Settings, data: Dataset) -> np.ndarray:
     """The training images that a run uses."""
     return chosen_images(len(data.train_labels), settings.subset, settings.seed)
 
 
 def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out: int = 0) -> dict[str, Any]:
     """Train, then test; with `hold_out`, on so many images less, which choose the epoch."""
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
     return {"protocol": "plain", **run(Job(settings, folder, train, held))}
 
@@ -51,7 +51,7 @@ def single(
     stop: str,
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
     search = run(Job(settings, folder / "search", train, held))
     if stop == "epochs":
@@ -75,7 +75,7 @@ def folds(
     cluster: Communicator = ALONE,
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
     if count > len(chosen):
         raise UsageError(f"--folds must be at most the number of training images, {len(chosen)}, got {count}")
     for i in range(1, count + 1) if only is None else [only]:

@@ -103,7 +103,7 @@ class CifarRun(Run):
 
     def training_images(self, data: Dataset) -> np.ndarray:
         """Their indices: from the settings, checked against the fingerprint in config.json."""
-        chosen, held = protocols.indices(self.settings, data), int(self.config["hold_out"]["count"])
+        chosen, held = protocols.training_indices(self.settings, data), int(self.config["hold_out"]["count"])
         candidates = [protocols.split(chosen, held, self.settings.seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
         if fold and held:

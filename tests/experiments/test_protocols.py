@@ -86,12 +86,12 @@ def test_single_trains_twice(tmp_path, stop):
 
 
 def test_subsets():
-    assert len(protocols.indices(settings(dataset="textures"), DATA)) == 200
-    a, b = (protocols.indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
+    assert len(protocols.training_indices(settings(dataset="textures"), DATA)) == 200
+    a, b = (protocols.training_indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
     assert len(set(a)) == 50
     assert set(a) != set(b)
     with pytest.raises(UsageError, match="--subset must be in"):
-        protocols.indices(settings(dataset="textures", subset=201), DATA)
+        protocols.training_indices(settings(dataset="textures", subset=201), DATA)
 
 
 def test_the_real_protocols(tmp_path, monkeypatch, capsys):
