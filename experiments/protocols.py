@@ -59,7 +59,8 @@ def single(
     else:
         job = Job(settings, folder / "final", chosen, watched=held, stop_loss=search["epoch_loss"])
     final = run(job)
-    result = {"protocol": "single", "stop": stop, "search": search, **final}
+    seconds = search["seconds"] + final["seconds"]
+    result = {"protocol": "single", "stop": stop, "search": search, **final, "seconds": seconds}
     cluster.on_root(lambda: write_json(folder / "result.json", result))
     return result
 

@@ -83,6 +83,7 @@ def test_single_trains_twice(tmp_path, stop):
         assert (final.stop_epoch, final.stop_loss) == (None, 0.5)
         assert set(final.watched) == set(search.hold_out)
     assert result["test_error"] == 9
+    assert result["seconds"] == 2  # of both
 
 
 def test_subsets():
