@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import write_csv, write_json
+from experiments.common import UsageError, write_csv, write_json
 from experiments.pictures import draw_curves
 from experiments.progress import EpochBar
 from experiments.sessions import Session, fingerprint, run_in
@@ -68,6 +68,12 @@ def run(
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
     """Train, then read the test set once; give the content of result.json (sessions.run_in says when)."""
+    images, batch = len(job.train), job.settings.batch
+    if job.settings.model == "vgg" and (images - 1) % batch == 0:
+        raise UsageError(
+            f"{images} images in batches of {batch} would leave a batch of one image, which has no variance, and vgg "
+            "has batch normalisation: change --batch or --subset"
+        )
     begin = lambda: ArraySession(job, data, device, cluster)
     return run_in(
         job.folder, job.describe(), begin, device=device, resume=resume, command=command, stop=stop, cluster=cluster

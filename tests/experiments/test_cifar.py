@@ -192,6 +192,7 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--subset", "6000"], r"--subset must be in 1 \.\. 5000"),
         (["--hold-out", "5000"], "cannot hold out 5000 of 5000"),
         (["--protocol", "single", "--hold-out", "0"], "--hold-out cannot be 0"),
+        (["--model", "vgg", "--subset", "33", "--batch", "16"], "would leave a batch of one image"),
         (["--act", "gelu"], "invalid choice"),
         (["--device", "tpu"], "not a device"),
         (["--at", "x"], "invalid"),
