@@ -26,7 +26,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from experiments import bench_layers, contenders, projection
-from experiments.common import UsageError, environment, run_main, table, write_json
+from experiments.common import UsageError, argument_parser, environment, run_main, table, table_line, write_json
 from experiments.memory import peak_memory
 from experiments.timing import Ratio, interleaved, matmul_peak, ratio
 from minicnn.backend import CPU
@@ -36,9 +36,7 @@ MODULE = "experiments.bench"
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     sections: dict[str, Callable[[argparse.Namespace], Iterator[dict[str, Any]]]] = {
         "ops": ops, "models": models, "memory": memory, "scaling": scaling,
     }  # fmt: skip
@@ -58,6 +56,8 @@ def main(arguments: list[str]) -> int:
     chosen = _chosen("--only", args.only, sections)
     if args.rounds < 1 or (args.batch is not None and args.batch < 1):
         raise UsageError("--rounds and --batch must be at least 1")
+    if args.batch is not None and args.batch > contenders.LARGEST_BATCH:
+        raise UsageError(f"--batch must be at most {contenders.LARGEST_BATCH}, got {args.batch}")
     print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")
@@ -81,7 +81,8 @@ def _chosen(option: str, text: str, known: Any) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise UsageError(f"{option}: unknown {', '.join(unknown) or 'nothing'}; choose from {', '.join(known)}")
+        wrong = f"unknown {', '.join(unknown)}" if unknown else "nothing is named"
+        raise UsageError(f"{option}: {wrong}; choose from {', '.join(known)}")
     return names
 
 
@@ -95,9 +96,7 @@ class Live:
         self.row(["-" * width for width in widths])
 
     def row(self, cells: list[str]) -> None:
-        first, *others = cells
-        padded = [first.ljust(self.widths[0])] + [c.rjust(w) for c, w in zip(others, self.widths[1:], strict=True)]
-        print("  ".join(padded).rstrip(), flush=True)
+        print(table_line(cells, self.widths).rstrip(), flush=True)
 
 
 def _summarise(ratios: list[float]) -> None:
@@ -206,15 +205,16 @@ def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Our training step over threads and over batch sizes."""
     name = args.models[0]
     full = args.batch or contenders.MODELS[name].batch
-    for what, values in (("threads", contenders.thread_counts()), ("batch", [1, 8, 32, 128])):
-        calls = {str(v): contenders.scaling_call(name, **{"batch": full} | {what: v}) for v in values}
-        times = interleaved(calls, args.rounds)
+    by_threads = {n: contenders.step_with(name, full, threads=n) for n in contenders.thread_counts()}
+    by_batch = {n: contenders.step_with(name, n) for n in (1, 8, 32, 128)}
+    for what, calls in (("threads", by_threads), ("batch", by_batch)):
+        times = interleaved({str(n): call for n, call in calls.items()}, args.rounds)
         rows = []
-        for value in values:
-            seconds = times[str(value)].median
-            rate = (value if what == "batch" else full) / seconds
-            rows.append([str(value), _ms(seconds), f"{rate:.0f}"])
-            yield {"model": name, what: value, "seconds": seconds, "images_per_second": rate}
+        for n in calls:
+            seconds = times[str(n)].median
+            rate = (n if what == "batch" else full) / seconds
+            rows.append([str(n), _ms(seconds), f"{rate:.0f}"])
+            yield {"model": name, what: n, "seconds": seconds, "images_per_second": rate}
         print(f"\nTraining step of {name} by {what}\n\n{table([what, 'ms', 'images/s'], rows)}")
 
 

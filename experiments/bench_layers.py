@@ -14,10 +14,45 @@ from minicnn import ops
 from minicnn.autodiff import Op
 from minicnn.backend import CPU
 
+CONVOLUTIONS = (  # kernel, size, channels, filters
+    (3, 32, 3, 96),
+    (3, 32, 96, 96),
+    (3, 16, 96, 192),
+    (3, 16, 192, 192),
+    (3, 8, 192, 192),
+    (1, 10, 192, 192),
+    (3, 32, 96, 48),
+    (3, 32, 24, 24),
+    (3, 16, 48, 48),
+    (3, 32, 64, 64),
+    (3, 8, 256, 256),
+    (3, 4, 512, 512),
+    (3, 2, 512, 512),
+)
+
+# name, op, its options, the same in PyTorch: a function of the module and its tensors
+LAYERS: tuple[tuple[str, Op, dict[str, Any], Callable[..., Any]], ...] = (
+    ("relu", ops.relu, {}, lambda torch, x: torch.relu(x)),
+    ("crelu", ops.crelu, {}, lambda torch, x: torch.cat((torch.relu(x), torch.relu(-x)), 1)),
+    (
+        "max pool 3x3/2",
+        ops.max_pool2d,
+        {"k": 3, "stride": 2, "ceil": True},
+        lambda torch, x: torch.nn.functional.max_pool2d(x, 3, 2, ceil_mode=True),
+    ),
+    ("max pool 2x2", ops.max_pool2d, {"k": 2}, lambda torch, x: torch.nn.functional.max_pool2d(x, 2, 2)),
+    (
+        "batch norm",
+        ops.batch_norm,
+        {},
+        lambda torch, x, gamma, beta: torch.nn.functional.batch_norm(x, None, None, gamma, beta, True),
+    ),
+)
+
 
 @dataclass(frozen=True)
 class OpCase:
-    """An op on arrays, the first of them images; `theirs` gets NCHW images and OIHW filters."""
+    """An op on arrays, the first of them images; `theirs` gets the module torch, NCHW images and OIHW filters."""
 
     name: str
     op: Op
@@ -52,7 +87,7 @@ class OpCase:
     def _theirs(self, inputs: list[Any], gradient: Any) -> list[Any]:
         import torch
 
-        return list(torch.autograd.grad(self.theirs(*inputs), inputs, gradient))
+        return list(torch.autograd.grad(self.theirs(torch, *inputs), inputs, gradient))
 
     def _inputs(self, g: np.ndarray, channels_last: bool) -> tuple[list[Any], Any]:
         """The arrays and the gradient as PyTorch has them."""
@@ -71,8 +106,10 @@ class OpCase:
         ours = largest_error(self._values(self.op.pair, np.float32, g), exact)
         if "torch" not in sides():
             return ours, None
+        import torch
+
         inputs, gradient = self._inputs(g, False)
-        y = self.theirs(*inputs).detach().numpy().transpose(0, 2, 3, 1)
+        y = self.theirs(torch, *inputs).detach().numpy().transpose(0, 2, 3, 1)
         gx, *others = (a.numpy() for a in self._theirs(inputs, gradient))
         theirs = [y, gx.transpose(0, 2, 3, 1), *(a.transpose(2, 3, 1, 0) if a.ndim == 4 else a for a in others)]
         return ours, largest_error(theirs, exact)
@@ -83,65 +120,22 @@ class OpCase:
 
 
 def op_cases(batch: int) -> Iterator[OpCase]:
-    """The layers of the CIFAR networks."""
+    """The layers of the CIFAR networks, on noise."""
     rng = np.random.default_rng(0)
 
     def normal(*shape: int) -> np.ndarray:
         return rng.standard_normal(shape).astype(np.float32)
 
-    def conv2d(pad: int) -> Callable[..., Any]:
-        def call(x: Any, w: Any, b: Any) -> Any:
-            import torch
-
-            return torch.nn.functional.conv2d(x, w, b, padding=pad)
-
-        return call
-
     for k, size, c, f in CONVOLUTIONS:
         pad, shape = k // 2, (k, k, c, f)
         arrays = (normal(batch, size, size, c), normal(*shape) / np.float32(np.sqrt(k * k * c)), normal(f))
         work = batch * size * size * k * k * c * f
-        yield OpCase(f"conv {k}x{k} {c}-{f} at {size}x{size}", ops.conv2d, conv2d(pad), arrays, {"pad": pad}, work)
-
-    def theirs(name: str) -> Callable[..., Any]:
-        def call(x: Any, *parameters: Any) -> Any:
-            import torch
-            from torch.nn import functional
-
-            return {
-                "relu": lambda: torch.relu(x),
-                "crelu": lambda: torch.cat((torch.relu(x), torch.relu(-x)), 1),
-                "max pool 3x3/2": lambda: functional.max_pool2d(x, 3, 2, ceil_mode=True),
-                "max pool 2x2": lambda: functional.max_pool2d(x, 2, 2),
-                "batch norm": lambda: functional.batch_norm(x, None, None, parameters[0], parameters[1], True),
-            }[name]()
-
-        return call
-
-    layers: list[tuple[str, Op, dict[str, Any]]] = [
-        ("relu", ops.relu, {}),
-        ("crelu", ops.crelu, {}),
-        ("max pool 3x3/2", ops.max_pool2d, {"k": 3, "stride": 2, "ceil": True}),
-        ("max pool 2x2", ops.max_pool2d, {"k": 2}),
-        ("batch norm", ops.batch_norm, {}),
-    ]
-    for name, op, options in layers:
+        name = f"conv {k}x{k} {c}-{f} at {size}x{size}"
+        yield OpCase(name, ops.conv2d, partial(_their_conv2d, pad), arrays, {"pad": pad}, work)
+    for name, op, options, theirs in LAYERS:
         parameters = (1 + normal(96) / 4, normal(96)) if op is ops.batch_norm else ()
-        yield OpCase(f"{name} 96 at 32x32", op, theirs(name), (normal(batch, 32, 32, 96), *parameters), options)
+        yield OpCase(f"{name} 96 at 32x32", op, theirs, (normal(batch, 32, 32, 96), *parameters), options)
 
 
-CONVOLUTIONS = (  # kernel, size, channels, filters
-    (3, 32, 3, 96),
-    (3, 32, 96, 96),
-    (3, 16, 96, 192),
-    (3, 16, 192, 192),
-    (3, 8, 192, 192),
-    (1, 10, 192, 192),
-    (3, 32, 96, 48),
-    (3, 32, 24, 24),
-    (3, 16, 48, 48),
-    (3, 32, 64, 64),
-    (3, 8, 256, 256),
-    (3, 4, 512, 512),
-    (3, 2, 512, 512),
-)
+def _their_conv2d(pad: int, torch: Any, x: Any, w: Any, b: Any) -> Any:
+    return torch.nn.functional.conv2d(x, w, b, padding=pad)

@@ -23,7 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from experiments import protocols
-from experiments.common import StopSignal, command, corrections, duration, get_device, table, where
+from experiments.common import (
+    StopSignal,
+    command,
+    corrections,
+    device_and_ranks,
+    duration,
+    get_device,
+    stopped,
+    table,
+)
 from experiments.estimate import estimate
 from experiments.options import checked_settings, parser
 from experiments.ranks import run_on_ranks
@@ -33,7 +42,7 @@ from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.nn import describe
 from minicnn.training import Interrupted
-from reference.paper import cifar_result, vgg_result
+from reference.paper import CifarRow, VggRow, cifar_result, vgg_result
 
 MODULE = "experiments.cifar"
 
@@ -45,8 +54,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     model = asked.build_model()
     summary = describe(model, (32, 32, 3))
     notes = corrections(asked.model, (asked.act, asked.width))
-    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{notes}")
-    images = (asked.subset or (5_000 if asked.dataset == "textures" else 50_000)) * asked.epochs * _trainings(args)
+    print(f"{asked.name} on {device_and_ranks(device, cluster)}\n\n{summary}\n{notes}")
+    images = asked.images * asked.epochs * _trainings(args)
     print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
     if args.dry_run:
         return 0
@@ -58,9 +67,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         try:
             result = follow_protocol(args, asked, folder, data, one, cluster)
         except Interrupted:
-            again = [*arguments] if args.resume else [*arguments, "--resume"]
-            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again, cluster.size)}", file=sys.stderr)
-            return 130
+            again = arguments if args.resume else [*arguments, "--resume"]
+            return stopped(folder, command(MODULE, again, cluster.size))
     if result is None:
         missing = ", ".join(map(str, protocols.missing_folds(folder, args.folds)))
         print(f"saved in {folder}; folds still missing: {missing}")
@@ -71,6 +79,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
 
 
 def _trainings(args: argparse.Namespace) -> int:
+    """How many networks the protocol trains, each for all epochs."""
     return {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
 
 
@@ -90,6 +99,7 @@ def follow_protocol(
 
 
 def load_data(asked: Settings, where: Path | None) -> Dataset:
+    """The data set of these settings: from the folder or archive `where`, if given, or from the cache."""
     if asked.dataset == "textures":
         from minicnn.data.textures import textures
 
@@ -99,13 +109,16 @@ def load_data(asked: Settings, where: Path | None) -> Dataset:
     return cifar.load(asked.dataset, where)
 
 
+def paper_row(asked: Settings) -> CifarRow | VggRow | None:
+    """What the paper reports of this network, where it does."""
+    if asked.model == "vgg":  # Table 2 has the plain network, and CReLU at some of its layers
+        return vgg_result(asked.at, asked.dataset) if asked.act == "crelu" or not asked.at else None
+    return cifar_result(asked.act, asked.width, asked.dataset)
+
+
 def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
     """A table of the result with the paper's figure beside it."""
-    row = (
-        vgg_result(asked.at, asked.dataset)
-        if asked.model == "vgg"
-        else cifar_result(asked.act, asked.width, asked.dataset)
-    )
+    row = paper_row(asked)
     if result["protocol"] == "folds":
         errors = {
             "average": (f"{result['average']:.2f} ± {result['standard_error']:.2f}", row and row.average),
@@ -113,19 +126,9 @@ def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
         }
     else:
         errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
-    lines = [
-        [
-            asked.name,
-            f"{parameters:,}",
-            f"{result['train_error']:.2f}",
-            kind,
-            ours,
-            "-" if paper is None else f"{paper:.2f}",
-        ]
-        for kind, (ours, paper) in errors.items()
-    ]
-    head = ["run", "parameters", "train error %", "", "ours %", "paper %"]
-    text = table(head, lines)
+    about = [asked.name, f"{parameters:,}", f"{result['train_error']:.2f}"]
+    lines = [[*about, kind, ours, "-" if paper is None else f"{paper:.2f}"] for kind, (ours, paper) in errors.items()]
+    text = table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines)
     if asked.reductions and row is not None:
         text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
     elif result["protocol"] == "plain" and row is not None:

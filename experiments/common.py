@@ -1,7 +1,8 @@
-"""What the command lines share: run folders, environment, tables, clear errors."""
+"""What the command lines share: options, devices, signals, files of a run, tables, and errors as one clear message."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import csv
 import io
@@ -58,12 +59,26 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     sys.exit(code)
 
 
-def check_environment() -> None:
-    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Within, a ValueError is about what the user asked for."""
     try:
-        threads()
+        yield
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """For the options of `python -m module`; its help shows the description as it is written, examples and all."""
+    return argparse.ArgumentParser(
+        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def check_environment() -> None:
+    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+    with usage_errors():
+        threads()
 
 
 def fail(message: str, code: int = 1) -> int:
@@ -83,6 +98,12 @@ def command(module: str, arguments: Sequence[str], ranks: int = 1) -> str:
     return shlex.join([*launcher, "python", "-m", module, *arguments])
 
 
+def stopped(folder: Path, line: str) -> int:
+    """Say where an interrupted run is saved, and the command line that goes on with it; give the exit code."""
+    print(f"saved in {folder}.  To go on:\n\n  {line}", file=sys.stderr)
+    return 130
+
+
 def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
     """The device that --device names; of the GPUs of a machine, each rank there takes its own.
 
@@ -90,15 +111,13 @@ def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) 
     """
     if tf32:
         allow_tf32()
-    try:
-        if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
-            name = f"gpu:{cluster.local_rank % len(gpu_names())}"
+    if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
+        name = f"gpu:{cluster.local_rank % len(gpu_names())}"
+    with usage_errors():
         return minicnn.device(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
-def where(device: minicnn.Device, cluster: Communicator) -> str:
+def device_and_ranks(device: minicnn.Device, cluster: Communicator) -> str:
     """ "gpu:0", or "gpu:0, one of 4 ranks"."""
     return str(device) if cluster.size == 1 else f"{device}, one of {cluster.size} ranks"
 
@@ -181,13 +200,12 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, the first to the left, the others to the right."""
     widths = [max(len(str(line[i])) for line in (head, *rows)) for i in range(len(head))]
-    lines = [head, ["-" * w for w in widths], *rows]
-    return "\n".join(
-        "  ".join(
-            str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    )
+    return "\n".join(table_line(line, widths) for line in (head, ["-" * w for w in widths], *rows))
+
+
+def table_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = (str(cell) for cell in cells)
+    return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(others, widths[1:], strict=True))])
 
 
 def corrections(family: str, key: Key) -> str:

@@ -42,6 +42,7 @@ MODELS: dict[str, Network] = {
     "allcnn": Network(lambda: models.allcnn_b(), side=224, classes=1000, batch=16),
     "allcnn-crelu": Network(lambda: models.allcnn_b("crelu-conv1-4"), side=224, classes=1000, batch=16),
 }
+LARGEST_BATCH = 2**16  # what does not fit into memory below it says so; above it NumPy speaks of dimensions
 HYPER: dict[str, Any] = {"momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}
 
 
@@ -169,8 +170,8 @@ def thread_counts() -> list[int]:
     return sorted({1, 2, 4, threads()} & set(range(1, threads() + 1)))
 
 
-def scaling_call(model: str, *, batch: int | None, threads: int | None = None) -> Call:
-    """A training step with so many threads."""
+def step_with(model: str, batch: int, *, threads: int | None = None) -> Call:
+    """A training step on so many images, with so many threads (default: all)."""
     step = ModelCase(model, batch, training=True).ours()
     if threads is None:
         return step

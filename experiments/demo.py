@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,20 @@ import numpy as np
 
 from experiments import protocols
 from experiments.cifar import load_data
-from experiments.common import StopSignal, UsageError, command, duration, get_device, run_main, table
+from experiments.common import (
+    StopSignal,
+    argument_parser,
+    command,
+    duration,
+    get_device,
+    run_main,
+    stopped,
+    table,
+    usage_errors,
+)
 from experiments.pictures import draw_comparison, draw_predictions
 from experiments.run import Job, run
-from experiments.settings import Settings, settings
+from experiments.settings import TRAIN_IMAGES, Settings, settings
 from minicnn.data.dataset import DataError, Dataset
 from minicnn.training import Interrupted
 
@@ -29,9 +38,7 @@ NETWORKS = {"ReLU baseline": ("relu", "base"), "CReLU (half)": ("crelu", "half")
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--subset", type=int, default=12_500, help="training images (default 12500)")
@@ -41,35 +48,31 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
-    try:
-        for one in networks(args, args.dataset, 50_000).values():
+    with usage_errors():
+        for one in networks(args, args.dataset, TRAIN_IMAGES[args.dataset]).values():
             one.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     device = get_device(args.device)
-    print(
-        f"Two networks, {args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images, {device}."
-    )
+    what = f"{args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images"
+    print(f"Two networks, {what}, {device}.")
     if args.dry_run:
         return 0
     data, asked = get_data(args)
-    results = {}
+    results, line = {}, command(MODULE, arguments)
     with StopSignal() as stop:
         for label, one in asked.items():
             print(f"\n{label}", file=sys.stderr)
             folder = args.out / one.name
-            train = partial(run, data=data, device=device, resume=True, command=command(MODULE, arguments), stop=stop)
-            job = Job(one, folder, protocols.indices(one, data))
+            job = Job(one, folder, protocols.training_indices(one, data))
             try:
-                results[label] = train(job) | {"folder": folder, "parameters": _count(one)}
+                result = run(job, data, device=device, resume=True, command=line, stop=stop)
             except Interrupted:
-                print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, arguments)}", file=sys.stderr)
-                return 130
+                return stopped(folder, line)
+            results[label] = result | {"folder": folder, "parameters": _count(one)}
     print(f"\n{comparison(results, data.name)}\n")
     draw_comparison(args.out / "curves.png", {label: r["folder"] for label, r in results.items()})
     best = min(results, key=lambda label: results[label]["test_error"])
-    p_test = np.load(results[best]["folder"] / "test_probabilities.npy")
-    draw_predictions(args.out / "predictions.png", data, p_test, title=f"{best} on test images")
+    outputs = np.load(results[best]["folder"] / "test_probabilities.npy")
+    draw_predictions(args.out / "predictions.png", data, outputs, title=f"{best} on test images")
     print(f"Pictures: {args.out / 'curves.png'}, {args.out / 'predictions.png'}")
     print("The real thing: python -m experiments.cifar --help")
     return 0
@@ -86,17 +89,12 @@ def networks(args: argparse.Namespace, dataset: str, most: int) -> dict[str, Set
 
 def get_data(args: argparse.Namespace) -> tuple[Dataset, dict[str, Settings]]:
     """CIFAR-10, or textures where it is not to be had; and the settings for it."""
-    wanted = networks(args, args.dataset, 50_000)
     try:
-        data = load_data(next(iter(wanted.values())), args.data)
+        data = load_data(settings(dataset=args.dataset), args.data)
     except DataError as error:
         print(f"CIFAR-10 is not to be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
-        args.dataset = "textures"
-        wanted = networks(args, "textures", 5_000)
-        data = load_data(next(iter(wanted.values())), None)
-    if args.dataset == "textures":
-        wanted = networks(args, "textures", len(data.train_labels))
-    return data, wanted
+        data = load_data(settings(dataset="textures"), None)
+    return data, networks(args, data.name, len(data.train_labels))
 
 
 def comparison(results: dict[str, dict[str, Any]], dataset: str) -> str:

@@ -15,7 +15,9 @@ from minicnn.backend import Device
 from minicnn.nn import Sequential, Summary
 from minicnn.random import Stream
 
-TRIAL, WORK = 64, 2.6e9  # in the step that is timed: images, or multiply-adds if these make fewer of them
+TRIAL, WORK = 128, 2e10  # images in a trial step: at most so many, and so many multiply-adds
+LEAST = 2  # images in it: batch normalisation needs two
+STEPS, PATIENCE = 3, 1.0  # trial steps, and the seconds after which two are enough
 
 
 class Trainable(Protocol):
@@ -29,13 +31,18 @@ class Trainable(Protocol):
 
 def estimate(settings: Trainable, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
     """Memory (of a rank) and time for training on so many images (epochs included), as two lines."""
-    seconds = images * seconds_per_image(settings, summary, device) / ranks
+    seconds = images * seconds_per_image(settings, summary, device, ranks) / ranks
     flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
-    share = -(-settings.batch // ranks)
+    share = _share(settings, ranks)
     return (
         f"memory  about {memory(summary, share) / 2**20:,.0f} MiB for batches of {share}, beside the data\n"
-        f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from one trial step"
+        f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from trial steps"
     )
+
+
+def _share(settings: Trainable, ranks: int) -> int:
+    """Images of a batch that a rank has, at most."""
+    return -(-settings.batch // ranks)
 
 
 def memory(summary: Summary, batch: int) -> int:
@@ -47,16 +54,24 @@ def memory(summary: Summary, batch: int) -> int:
     return 4 * (outputs + 4 * summary.parameters)
 
 
-def seconds_per_image(settings: Trainable, summary: Summary, device: Device) -> float:
-    """Time of one training step of a throw-away network, after one to warm up."""
+def seconds_per_image(settings: Trainable, summary: Summary, device: Device, ranks: int = 1) -> float:
+    """Time that a rank needs for an image, from the quickest of a few training steps of a throw-away network.
+
+    The first step is slow and stands for nothing: memory is fresh, threads start, a GPU compiles its kernels.  A step
+    of few images is slow as well, since part of the work is done once for all of a batch; so it has as many images as
+    in training, unless that would take long.
+    """
     model = settings.build_model().to(device)
-    images = max(1, min(TRIAL, int(WORK / summary.multiply_adds)))
+    images = max(LEAST, min(_share(settings, ranks), TRIAL, int(WORK / summary.multiply_adds)))
     x = device.put(np.zeros((images, *summary.input), np.float32))
     labels = np.zeros(images, np.int64)
-    for _ in range(2):
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < STEPS and sum(times) < PATIENCE):
         start = time.perf_counter()
         with Tape() as tape:
             loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), labels)
         tape.backward(loss)
         device.synchronize()
-    return (time.perf_counter() - start) / images
+        times.append(time.perf_counter() - start)
+        model.zero_grad()
+    return min(times) / images

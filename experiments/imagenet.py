@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,19 +33,20 @@ from experiments.common import (
     UsageError,
     command,
     corrections,
+    device_and_ranks,
     duration,
     get_device,
+    stopped,
     table,
-    where,
     write_json,
 )
 from experiments.estimate import estimate
 from experiments.imagenet_options import checked_settings, parser
-from experiments.imagenet_run import PhotoSession, chosen_pictures, evaluate_pictures
+from experiments.imagenet_run import PhotoSession, evaluate_pictures
 from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
 from experiments.ranks import run_on_ranks
 from experiments.runs import PhotoRun, open_run
-from experiments.sessions import run_in
+from experiments.sessions import chosen_images, run_in
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import TEN
@@ -79,9 +79,10 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     if args.data is None:
         raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
     data = read_set(args)
-    asked = fitted(asked, data)
-    announce(asked, args, device, asked.subset or len(data.train), cluster)
-    return train(asked, data, args, device, arguments, cluster)
+    asked = replace(asked, classes=len(data.classes))
+    used = chosen_images(len(data.train), asked.subset, asked.seed)
+    announce(asked, args, device, len(used), cluster)
+    return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
 
 
 def read_set(args: argparse.Namespace) -> PictureSet:
@@ -92,24 +93,16 @@ def read_set(args: argparse.Namespace) -> PictureSet:
     return data
 
 
-def fitted(asked: ImagenetSettings, data: PictureSet) -> ImagenetSettings:
-    """The settings with the number of classes that the data have."""
-    if asked.subset is not None and asked.subset > len(data.train):
-        raise UsageError(f"--subset must be in 1 .. {len(data.train)}, got {asked.subset}")
-    return replace(asked, classes=len(data.classes))
-
-
 def announce(
     asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int, cluster: Communicator
 ) -> None:
     summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
-    print(f"{asked.name} on {where(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}")
+    print(f"{asked.name} on {device_and_ranks(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}")
     print(f"{asked.recipe}, batches of {asked.batch}\n")
     print(table(["epochs", "learning rate", "weight decay"], asked.schedule_table()), "\n")
     print(estimate(asked, summary, device, images * asked.epochs, cluster.size))
-    print(
-        f"pictures  {images:,}, decoded {asked.epochs} times by {args.workers * cluster.size} processes\n", flush=True
-    )
+    processes = args.workers * cluster.size
+    print(f"pictures  {images:,}, decoded {asked.epochs} times by {processes} processes\n", flush=True)
 
 
 def train(
@@ -124,7 +117,7 @@ def train(
     description = {
         "experiment": "imagenet",
         "settings": asked.as_json(),
-        "train": chosen_pictures(asked, data.train).fingerprint(),
+        "train": data.train.fingerprint(),
         "validation": data.validation.fingerprint(),
     }
     with StopSignal() as stop, Decoders(args.workers, asked.side) as decoders:
@@ -142,9 +135,8 @@ def train(
                 device=device, resume=args.resume, command=line, stop=stop, cluster=cluster,
             )  # fmt: skip
         except Interrupted:
-            again = [*arguments] if args.resume else [*arguments, "--resume"]
-            print(f"saved in {folder}.  To go on:\n\n  {command(MODULE, again, cluster.size)}", file=sys.stderr)
-            return 130
+            again = arguments if args.resume else [*arguments, "--resume"]
+            return stopped(folder, command(MODULE, again, cluster.size))
     print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
     return 0

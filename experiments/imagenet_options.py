@@ -5,15 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiments.common import UsageError
+from experiments.checks import fields_of
+from experiments.common import argument_parser, usage_errors
 from experiments.imagenet_settings import RECIPES, ImagenetSettings, imagenet_settings
 from minicnn.models.allcnn import VARIANTS
 
 
 def parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(module, description)
     net = p.add_argument_group("the network")
     net.add_argument(
         "--variant",
@@ -67,10 +66,8 @@ def parser(module: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def checked_settings(args: argparse.Namespace) -> ImagenetSettings:
-    names = "variant scale dropout logits_act subset bad_images side crop colour recipe epochs batch lr clip seed"
-    try:
-        asked = imagenet_settings(**{name: getattr(args, name) for name in names.split()})
+    """The settings that the arguments ask for; UsageError where they make no sense."""
+    with usage_errors():
+        asked = imagenet_settings(**fields_of(ImagenetSettings, args))
         asked.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return asked
+        return asked

@@ -18,8 +18,8 @@ import numpy as np
 
 from experiments.common import UsageError, read_json, write_csv, write_json
 from experiments.imagenet_settings import ImagenetSettings
-from experiments.progress import Progress
-from experiments.sessions import Bar, Session
+from experiments.progress import EpochBar, Progress
+from experiments.sessions import Session
 from minicnn.backend import Device
 from minicnn.checkpoint import atomic_write_text
 from minicnn.cluster import ALONE, Communicator
@@ -27,10 +27,9 @@ from minicnn.data.augment import CENTRE, TEN, Normaliser
 from minicnn.data.colour import Colours
 from minicnn.data.files import cache_folder
 from minicnn.data.folders import Pictures, PictureSet
-from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, squares
+from minicnn.data.photographs import SAMPLE, BadImages, PhotoBatches, colours_of, squares
 from minicnn.data.workers import Decoders
-from minicnn.nn import Sequential
-from minicnn.random import Stream
+from minicnn.nn import Module
 from minicnn.training import Totals, Trainer, check_alive, crop_probabilities, judge, top_error
 
 CROPS = {1: (CENTRE,), 10: TEN}
@@ -38,16 +37,8 @@ EVALUATION_BATCH = 64
 BAD = "bad_images.txt"
 
 
-def chosen_pictures(settings: ImagenetSettings, pictures: Pictures) -> Pictures:
-    """Those that a run trains on: all, or a random subset that depends on the seed."""
-    if settings.subset is None:
-        return pictures
-    order = Stream(settings.seed).child("subset").generator().permutation(len(pictures))
-    return pictures.take(np.sort(order[: settings.subset]))
-
-
 def evaluate_pictures(
-    model: Sequential,
+    model: Module,
     pictures: Pictures,
     normalise: Normaliser,
     settings: ImagenetSettings,
@@ -104,10 +95,9 @@ class PhotoSession(Session):
         self.settings, self.data, self.decoders, self.device = settings, data, decoders, device
         self.save_every, self.crops = save_every, crops
         self.bad = BadImages(settings.bad_images, cluster.on_root(lambda: _lines(folder / BAD)))
-        train = chosen_pictures(settings, data.train)
-        self.colours = cluster.on_root(lambda: self._prepare(folder, train))
+        self.colours = cluster.on_root(lambda: self._prepare(folder))
         batches = PhotoBatches(
-            train,
+            data.train,
             settings.batch,
             settings.crop,
             self.colours,
@@ -123,13 +113,14 @@ class PhotoSession(Session):
         trainer = Trainer(model, optimiser, batches, device=device, seed=settings.seed, cluster=cluster)
         super().__init__(folder, trainer)
 
-    def _prepare(self, folder: Path, train: Pictures) -> Colours:
+    def _prepare(self, folder: Path) -> Colours:
         """Write the classes and the colours; give the latter."""
         classes = zip(self.data.classes, self.data.readable, strict=True)
         write_json(folder / "classes.json", [list(pair) for pair in classes])
         path = folder / "colours.json"
         if not path.exists():
-            with Progress(len(train), "colours of the training set") as progress:
+            train = self.data.train
+            with Progress(min(SAMPLE, len(train)), "colours of the training set") as progress:
                 write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
         return read_colours(folder)
 
@@ -146,10 +137,10 @@ class PhotoSession(Session):
     def train(self, stop: Callable[[], bool]) -> None:
         trainer, last = self.trainer, self.settings.epochs
         while trainer.epoch < last:
-            with Bar(self, last) as bar:
+            with EpochBar(trainer, last) as bar:
                 saved = trainer.step
 
-                def on_step(trainer: Trainer, bar: Bar = bar) -> None:
+                def on_step(trainer: Trainer, bar: EpochBar = bar) -> None:
                     nonlocal saved
                     bar.update(trainer)
                     if trainer.step - saved >= self.save_every:
@@ -158,9 +149,10 @@ class PhotoSession(Session):
 
                 totals = trainer.finish_epoch(on_step=on_step, stop=stop)
                 check_alive(totals, self.settings.classes)
-                self.history.append(self._row(totals))
-                errors = f"{self.history[-1]['validation_top1']:.2f} and {self.history[-1]['validation_top5']:.2f} %"
-                bar.close(self.history[-1], f", validation top-1 and top-5 {errors}")
+                row = self._row(totals)
+                self.history.append(row)
+                errors = f"{row['validation_top1']:.2f} and {row['validation_top5']:.2f} %"
+                bar.close(row, f", validation top-1 and top-5 {errors}")
             self.save()
             self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
 
@@ -177,7 +169,6 @@ class PhotoSession(Session):
         }
 
     def evaluate(self, crops: int) -> dict[str, float]:
-        assert isinstance(self.model, Sequential)
         return evaluate_pictures(
             self.model,
             self.data.validation,

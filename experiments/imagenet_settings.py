@@ -11,11 +11,10 @@ So Table 4 compares more than activations (E29): --recipe gives a network the ot
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from experiments.checks import WIDEST, check_numbers, restored
+from experiments.checks import WIDEST, Stored, check_numbers
 from minicnn.data.colour import ALPHA
 from minicnn.models import allcnn_b
 from minicnn.models.allcnn import SMALLEST
@@ -27,11 +26,11 @@ from reference import paper
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
 SIDE, CROP = 256, 224
 LARGEST = 8192  # side of a square: 200 MB a picture
-TRAIN_IMAGES, VALIDATION_IMAGES, CLASSES = 1_281_167, 50_000, 1000  # of ILSVRC 2012
+TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
 
 
 @dataclass(frozen=True)
-class ImagenetSettings:
+class ImagenetSettings(Stored):
     """Everything that determines the result of one training, beside the device and the pictures."""
 
     variant: str
@@ -101,9 +100,6 @@ class ImagenetSettings:
             *([f"{self.epochs} epochs"] if self.epochs < own.epochs else []),
         ]
 
-    def as_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))
-
     def build_model(self) -> Sequential:
         return allcnn_b(
             self.variant,
@@ -167,10 +163,3 @@ def imagenet_settings(**given: Any) -> ImagenetSettings:
     recipe = RECIPES[values["recipe"]]
     defaults: dict[str, Any] = {"epochs": recipe.epochs, "batch": recipe.batch, "lr": recipe.phases[0].learning_rate}
     return ImagenetSettings(**defaults | values)
-
-
-def from_json(stored: Any) -> ImagenetSettings:
-    """The settings that `as_json` wrote; ValueError where they are not."""
-    made = restored(ImagenetSettings, stored)
-    made.check(prefix="")
-    return made

@@ -7,7 +7,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 MODULE = "experiments.memory"
 STEPS = 3
@@ -42,12 +41,12 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if args.side == "torch":
         import torch  # noqa: F401
-    from experiments.contenders import MODELS, ModelCase
+    from experiments.contenders import LARGEST_BATCH, MODELS, ModelCase
 
-    if args.model not in MODELS or args.batch < 1:
-        p.error(f"the model is one of {', '.join(MODELS)}, and the batch at least 1")
+    if args.model not in MODELS or not 1 <= args.batch <= LARGEST_BATCH:
+        p.error(f"the model is one of {', '.join(MODELS)}, and the batch in 1 .. {LARGEST_BATCH}")
     imported = _resident()
-    case: Any = ModelCase(args.model, args.batch, training=True)
+    case = ModelCase(args.model, args.batch, training=True)
     call = case.ours() if args.side == "ours" else case.torch(compiled=False, channels_last=False)
     for _ in range(STEPS):
         call()

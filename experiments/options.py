@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiments.checks import check_numbers
-from experiments.common import UsageError
+from experiments.checks import check_numbers, fields_of
+from experiments.common import UsageError, argument_parser, usage_errors
 from experiments.settings import DATASETS, MODELS, RECIPES, Settings, settings
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
 
 
-def parser(module: str, description: str) -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    p = argument_parser(module, description)
     net = p.add_argument_group("the network")
     net.add_argument(
         "--model",
@@ -128,36 +126,16 @@ def _rates(text: str) -> tuple[float, ...]:
 
 def checked_settings(args: argparse.Namespace) -> Settings:
     """The settings that the arguments ask for; UsageError where they make no sense."""
-    names = (
-        "dataset",
-        "subset",
-        "model",
-        "act",
-        "width",
-        "at",
-        "scale",
-        "dropout",
-        "recipe",
-        "epochs",
-        "batch",
-        "lr",
-        "weight_decay",
-        "clip",
-        "shift",
-        "seed",
-        "logits_act",
-        "bn_before_act",
-    )
     if args.at is not None and args.model != "vgg":
         raise UsageError("--at chooses layers of vgg; convpool has its activation everywhere")
     if args.dropout is not None and (args.model == "vgg" or not all(0 <= rate < 1 for rate in args.dropout)):
         raise UsageError("--dropout takes three rates in [0, 1) for convpool; vgg's are those of its table")
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
         raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
-    try:
+    if args.protocol == "single" and args.hold_out == 0:
+        raise UsageError("--protocol single chooses the epoch by images held out: --hold-out cannot be 0")
+    with usage_errors():
         check_numbers(vars(args), not_negative=("hold_out",))
-        made = settings(**{name: getattr(args, name) for name in names})
+        made = settings(**fields_of(Settings, args))
         made.check()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    return made
+        return made

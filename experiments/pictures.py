@@ -1,4 +1,4 @@
-"""Learning curves and sheets of images as PNG files."""
+"""Learning curves and predictions as PNG files; the figures that plots.py and others draw start and end here too."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.common import read_json
 from minicnn.checkpoint import atomic_write
 from minicnn.data.dataset import Dataset
 
@@ -50,14 +51,12 @@ def draw_comparison(path: Path, runs: dict[str, Path]) -> None:
     figure = new_figure(path, 9, 3.8)
     if figure is None:
         return
-    import json
-
     for axes, name in zip(figure.subplots(1, 2), ("loss", "error"), strict=True):
         for i, (label, folder) in enumerate(runs.items()):
             with open(folder / "metrics.csv", newline="") as file:
                 rows = list(csv.DictReader(file))
             epochs = [int(row["epoch"]) for row in rows]
-            test = json.loads((folder / "result.json").read_text())[f"test_{name}"]
+            test = read_json(folder / "result.json")[f"test_{name}"]
             values = [float(row[f"train_{name}"]) for row in rows]
             axes.plot(epochs, values, "o-", ms=3, color=f"C{i}", label=f"{label}: training")
             axes.plot(epochs[-1], test, "*", ms=11, color=f"C{i}", label=f"{label}: test {test:.3g}")
@@ -73,12 +72,12 @@ def _finish(axes: Any, name: str, epochs: int) -> None:
     axes.legend(fontsize=8)
 
 
-def draw_predictions(path: Path, data: Dataset, p: np.ndarray, *, title: str, count: int = 24) -> None:
+def draw_predictions(path: Path, data: Dataset, p: np.ndarray, *, title: str) -> None:
     """The first test images with the class that the network gives them, and the right one where it errs."""
     figure = new_figure(path, 10, 6.2)
     if figure is None:
         return
-    for i, axes in enumerate(figure.subplots(3, count // 3).ravel()):
+    for i, axes in enumerate(figure.subplots(3, 8).ravel()):
         axes.imshow(data.test_images[i])
         axes.set_axis_off()
         guess, truth = int(p[i].argmax()), int(data.test_labels[i])
@@ -90,18 +89,3 @@ def draw_predictions(path: Path, data: Dataset, p: np.ndarray, *, title: str, co
         )
     figure.suptitle(title, fontsize=10)
     save_figure(figure, path, dpi=120)
-
-
-def draw_samples(path: Path, data: Dataset, *, rows: int = 6) -> None:
-    """Training images, a column a class."""
-    classes = len(data.classes)
-    figure = new_figure(path, 1.05 * classes, 1.05 * rows + 0.4)
-    if figure is None:
-        return
-    grid = figure.subplots(rows, classes)
-    for c in range(classes):
-        for row, i in enumerate(np.flatnonzero(data.train_labels == c)[:rows]):
-            grid[row, c].imshow(data.train_images[i])
-            grid[row, c].set_axis_off()
-        grid[0, c].set_title(data.classes[c].replace(" ", "\n"), fontsize=8)
-    save_figure(figure, path, dpi=100)

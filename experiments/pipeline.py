@@ -11,7 +11,6 @@ examples:
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import tempfile
@@ -21,7 +20,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.common import UsageError, run_main, table
+from experiments.common import UsageError, argument_parser, run_main, table
 from minicnn.data.colour import Colours
 from minicnn.data.decode import View, decode
 from minicnn.data.folders import Pictures, pictures_in
@@ -34,9 +33,7 @@ DIFFERENT = 50  # generated pictures; the others are further names of the same f
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--data", type=Path, metavar="DIR", help="a folder with pictures of your own")
     p.add_argument("--pictures", type=int, default=2000, help="how many are decoded in a round (default 2000)")
     p.add_argument("--rounds", type=int, default=5, help="default 5; medians are reported")

@@ -19,7 +19,7 @@ import numpy as np
 
 from experiments.common import UsageError, write_json
 from experiments.run import Job
-from experiments.sessions import read_result
+from experiments.sessions import chosen_images, read_result
 from experiments.settings import Settings
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
@@ -29,19 +29,14 @@ from minicnn.training import judge
 Runner = Callable[[Job], dict[str, Any]]
 
 
-def indices(settings: Settings, data: Dataset) -> np.ndarray:
-    """The training images that a run uses: all, or a random subset that depends on the seed."""
-    n = len(data.train_labels)
-    if settings.subset is None:
-        return np.arange(n)
-    if not 1 <= settings.subset <= n:
-        raise UsageError(f"--subset must be in 1 .. {n}, got {settings.subset}")
-    return np.sort(Stream(settings.seed).child("subset").generator().permutation(n)[: settings.subset])
+def training_indices(settings: Settings, data: Dataset) -> np.ndarray:
+    """The training images that a run uses."""
+    return chosen_images(len(data.train_labels), settings.subset, settings.seed)
 
 
 def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out: int = 0) -> dict[str, Any]:
     """Train, then test; with `hold_out`, on so many images less, which choose the epoch."""
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
     return {"protocol": "plain", **run(Job(settings, folder, train, held))}
 
@@ -56,7 +51,7 @@ def single(
     stop: str,
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
     search = run(Job(settings, folder / "search", train, held))
     if stop == "epochs":
@@ -64,7 +59,8 @@ def single(
     else:
         job = Job(settings, folder / "final", chosen, watched=held, stop_loss=search["epoch_loss"])
     final = run(job)
-    result = {"protocol": "single", "stop": stop, "search": search, **final}
+    seconds = search["seconds"] + final["seconds"]
+    result = {"protocol": "single", "stop": stop, "search": search, **final, "seconds": seconds}
     cluster.on_root(lambda: write_json(folder / "result.json", result))
     return result
 
@@ -80,9 +76,11 @@ def folds(
     cluster: Communicator = ALONE,
 ) -> dict[str, Any] | None:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
-    chosen = indices(settings, data)
+    chosen = training_indices(settings, data)
+    if count > len(chosen):
+        raise UsageError(f"--folds must be at most the number of training images, {len(chosen)}, got {count}")
     for i in range(1, count + 1) if only is None else [only]:
-        train, held = split_fold(chosen, count, i, settings.seed)
+        train, held = split_fold(chosen, i, count, settings.seed)
         run(Job(settings, folder / f"fold{i}", train, held))
     return cluster.on_root(lambda: collect_folds(folder, data, count))
 
@@ -133,8 +131,9 @@ def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.
     return np.sort(order[hold_out:]), np.sort(order[:hold_out])
 
 
-def split_fold(chosen: np.ndarray, count: int, i: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(to train on, held out) of fold i in 1 .. count, at random."""
-    parts = np.array_split(Stream(seed).child("folds").generator().permutation(chosen), count)
-    train = np.concatenate([part for j, part in enumerate(parts, start=1) if j != i])
-    return np.sort(train), np.sort(parts[i - 1])
+def split_fold(chosen: np.ndarray, i: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """(to train on, held out) of fold i, 1 .. count: a random part is held out, every image in one fold."""
+    order = Stream(seed).child("folds").generator().permutation(chosen)
+    parts = np.array_split(order, count)
+    held = parts.pop(i - 1)
+    return np.sort(np.concatenate(parts)), np.sort(held)

@@ -22,10 +22,10 @@ from experiments.common import UsageError, run_main, table, write_csv
 from experiments.finished import announce, not_comparable, out_folder, parser
 from experiments.plots import draw_gaps
 from experiments.runs import CifarRun, open_runs
+from experiments.settings import TEST_IMAGES
 from reference.paper import cifar_result
 
 MODULE = "experiments.regularisation"
-TEST_IMAGES = {"cifar10": 10_000, "cifar100": 10_000, "textures": 1_000}
 
 
 def main(arguments: list[str]) -> int:

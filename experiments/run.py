@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import write_csv, write_json
+from experiments.common import UsageError, write_csv, write_json
 from experiments.pictures import draw_curves
-from experiments.sessions import Bar, Session, fingerprint, run_in
+from experiments.progress import EpochBar
+from experiments.sessions import Session, fingerprint, run_in
 from experiments.settings import Settings
 from minicnn.backend import Device
 from minicnn.checkpoint import atomic_write, load_newest, save
@@ -67,6 +68,12 @@ def run(
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
     """Train, then read the test set once; give the content of result.json (sessions.run_in says when)."""
+    images, batch = len(job.train), job.settings.batch
+    if job.settings.model == "vgg" and (images - 1) % batch == 0:
+        raise UsageError(
+            f"{images} images in batches of {batch} would leave a batch of one image, which has no variance, and vgg "
+            "has batch normalisation: change --batch or --subset"
+        )
     begin = lambda: ArraySession(job, data, device, cluster)
     return run_in(
         job.folder, job.describe(), begin, device=device, resume=resume, command=command, stop=stop, cluster=cluster
@@ -91,16 +98,15 @@ class ArraySession(Session):
         job, trainer = self.job, self.trainer
         last = min(job.settings.epochs, job.stop_epoch or job.settings.epochs)
         while trainer.epoch < last and not self._reached():
-            with Bar(self, last) as bar:
+            with EpochBar(trainer, last) as bar:
                 totals = trainer.finish_epoch(on_step=bar.update, stop=stop)
                 check_alive(totals, job.settings.classes)
-                self.history.append(self._row(totals))
-                if len(job.hold_out) and self.history[-1]["hold_out_error"] <= min(
-                    row["hold_out_error"] for row in self.history
-                ):
+                row = self._row(totals)
+                self.history.append(row)
+                held = row["hold_out_error"]
+                if held is not None and held <= min(before["hold_out_error"] for before in self.history):
                     self.cluster.on_root(self._keep_best)
-                held = self.history[-1]["hold_out_error"]
-                bar.close(self.history[-1], "" if held is None else f", hold-out error {held:.2f} %")
+                bar.close(row, "" if held is None else f", hold-out error {held:.2f} %")
             self.save()
             self.cluster.on_root(lambda: write_csv(job.folder / "metrics.csv", self.history))
 

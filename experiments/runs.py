@@ -19,9 +19,8 @@ from experiments.checks import is_number
 from experiments.common import UsageError, read_json
 from experiments.imagenet_run import read_colours
 from experiments.imagenet_settings import ImagenetSettings
-from experiments.imagenet_settings import from_json as imagenet_from_json
 from experiments.sessions import fingerprint, read_result
-from experiments.settings import Settings, from_json
+from experiments.settings import Settings
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
@@ -104,13 +103,13 @@ class CifarRun(Run):
 
     def training_images(self, data: Dataset) -> np.ndarray:
         """Their indices: from the settings, checked against the fingerprint in config.json."""
-        chosen, held = protocols.indices(self.settings, data), int(self.config["hold_out"]["count"])
+        chosen, held = protocols.training_indices(self.settings, data), int(self.config["hold_out"]["count"])
         seed = self.settings.seed
         candidates = [protocols.split(chosen, held, seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)
         count = round(len(chosen) / held) if held else 0
         if fold and count > 1 and 1 <= int(fold[1]) <= count:
-            candidates.append(protocols.split_fold(chosen, count, int(fold[1]), seed)[0])
+            candidates.append(protocols.split_fold(chosen, int(fold[1]), count, seed)[0])
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:
                 return candidate
@@ -177,7 +176,7 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
     result = read_result(folder) if (folder / "result.json").exists() else {}
     try:
         photos = config.get("experiment") == "imagenet"
-        settings = imagenet_from_json(config["settings"]) if photos else from_json(config["settings"])
+        settings = (ImagenetSettings if photos else Settings).from_json(config["settings"])
         counted = ("train", *(() if photos else ("hold_out",)))
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
         missing += ["test_error"] if finished and "test_error" not in result else []

@@ -11,14 +11,14 @@ rank waits for slower ones.  Images come from the textures data set, made by for
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from statistics import median
 
 import numpy as np
 
-from experiments.common import UsageError, get_device, table
+from experiments.checks import check_numbers
+from experiments.common import argument_parser, get_device, table, usage_errors
 from experiments.ranks import run_on_ranks
 from experiments.settings import MODELS, Settings, settings
 from minicnn.backend import Device
@@ -61,9 +61,7 @@ class Watched(Communicator):
 
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--images", type=int, default=32, help="of each rank in a step (default 32)")
     p.add_argument("--steps", type=int, default=20, help=f"that are counted, after {WARM_UP} others (default 20)")
     p.add_argument("--model", choices=MODELS, default="convpool", help="default convpool; vgg: batch normalisation")
@@ -71,10 +69,11 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     p.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu or gpu: each rank its own")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
-    if min(args.images, args.steps) < 1 or not args.scale > 0:
-        raise UsageError("--images, --steps and --scale must be positive")
+    with usage_errors():
+        check_numbers(vars(args), positive=("images", "steps"))
+        asked = settings(model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures")
+        asked.check()
     device = get_device(args.device, cluster)
-    asked = settings(model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures")
     print(f"{asked.name} on {device}: ranks {cluster.size}, images {args.images} each, steps {args.steps}")
     if args.dry_run:
         return 0

@@ -1,4 +1,4 @@
-"""A training in a folder, whatever it trains on: claiming the folder, saving, resuming, progress.
+"""A training in a folder, whatever it trains on: claiming the folder, saving, resuming.
 
 runs/<name>/
   config.json       settings, what it trains on, environment, command
@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from experiments.checks import is_number
-from experiments.common import UsageError, duration, environment, locked, read_json, write_csv, write_json
+from experiments.common import UsageError, environment, locked, read_json, write_csv, write_json
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.files import sweep
+from minicnn.random import Stream
 from minicnn.training import Interrupted, Trainer, TrainingError
 
 
@@ -107,7 +108,7 @@ def run_in(
                 folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
-            _claim(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
+            _write_config(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
             if result.exists():  # perhaps by the process that had the lock before
                 return read_result(folder), True
             return None, state.exists() or previous(state).exists()
@@ -126,7 +127,7 @@ def run_in(
         return session.finish()
 
 
-def _claim(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
+def _write_config(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
     """Write config.json, or check that the one there describes the same training."""
     path = folder / "config.json"
     if not path.exists():
@@ -179,61 +180,13 @@ def read_result(folder: Path) -> dict[str, Any]:
     return result
 
 
-class Bar:
-    """Progress of an epoch: a bar on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, session: Session, last: int):
-        self.session, self.last = session, last
-        self.trainer = session.trainer
-
-    def __enter__(self) -> Bar:
-        self._start = time.monotonic()
-        self._first = self.trainer.step
-        self._spoke = self._start
-        self._bar = None
-        if sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(
-                total=len(self.trainer.batches),
-                initial=self._first,
-                desc=f"epoch {self.trainer.epoch + 1}/{self.last}",
-                unit="batch",
-                leave=False,
-                dynamic_ncols=True,
-            )
-        return self
-
-    def update(self, trainer: Trainer) -> None:
-        now = time.monotonic()
-        done = trainer.step - self._first
-        speed = done * trainer.batches.batch / max(1e-9, now - self._start)
-        left = (self.last - trainer.epoch) * len(trainer.batches) - trainer.step
-        text = (
-            f"loss {trainer.totals.mean_loss:.3f}, error {trainer.totals.error:.1f} %, {speed:.0f} images/s, "
-            f"{duration(left * trainer.batches.batch / max(1e-9, speed))} left"
-        )
-        if self._bar is not None:
-            self._bar.update(trainer.step - self._bar.n)
-            self._bar.set_postfix_str(text)
-        elif now - self._spoke > 60:
-            self._spoke = now
-            where = f"epoch {trainer.epoch + 1}/{self.last}, step {trainer.step}/{len(trainer.batches)}"
-            print(f"{where}: {text}", file=sys.stderr, flush=True)
-
-    def close(self, row: dict[str, Any], others: str = "") -> None:
-        """The line that remains of an epoch; `others` says how the network does on other images."""
-        line = (
-            f"epoch {row['epoch']}/{self.last}: loss {row['train_loss']:.4f}, train error {row['train_error']:.2f} %"
-            f"{others}, lr {row['lr']:.2g}, {duration(time.monotonic() - self._start)}"
-        )
-        if self._bar is not None:
-            self._bar.close()
-        print(line, file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+def chosen_images(count: int, subset: int | None, seed: int) -> np.ndarray:
+    """Indices of the images, of `count`, that a run trains on: all, or a random subset that depends on the seed."""
+    if subset is None:
+        return np.arange(count)
+    if not 1 <= subset <= count:
+        raise UsageError(f"--subset must be in 1 .. {count}, got {subset}")
+    return np.sort(Stream(seed).child("subset").generator().permutation(count)[:subset])
 
 
 def fingerprint(indices: np.ndarray) -> dict[str, Any]:

@@ -1,24 +1,15 @@
 """What a CIFAR run consists of: the network, the recipe, the data, in one frozen record that JSON can hold.
 
-Recipes:
-
-paper   what the citations say (the paper itself gives no learning rate, batch size or number of epochs for CIFAR).
-        convpool: Springenberg et al. 2014; SGD, momentum 0.9, weight decay 0.001, 350 epochs, the rate divided by 10
-        after 200, 250 and 300; they tried 0.25, 0.1, 0.05 and 0.01, of which we take the last; dropout 0.2, 0.5, 0.5;
-        flips.
-        vgg: Zagoruyko's cifar.torch; 300 epochs, rate halved every 25, weight decay 5e-4.  Its "learning rate 1" is
-        Torch's averaged momentum, 0.1 in the usual form.  Flips and shifts (how far is not said; here 4 pixels).
-short   for CPUs: ten epochs of one cycle.  Tuned on the ReLU baseline alone, on 10,000 held-out training images, then
-        frozen for all networks (docs/recipes.md).
+A recipe is everything about training that is not the network: `paper` is what the citations say, `short` ten epochs of
+one cycle, for CPUs.  Their numbers are in RECIPES, where they come from in docs/recipes.md.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from experiments.checks import WIDEST, check_numbers, restored
+from experiments.checks import WIDEST, Stored, check_numbers
 from minicnn.data.augment import Augmentation
 from minicnn.models import convpool, vgg
 from minicnn.nn import Sequential, init
@@ -26,11 +17,13 @@ from minicnn.optim import SGD
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 
 MODELS = ("convpool", "convpool-c", "vgg")
-DATASETS = {"cifar10": 10, "cifar100": 100, "textures": 10}
+DATASETS = {"cifar10": 10, "cifar100": 100, "textures": 10}  # and their classes
+TRAIN_IMAGES = {"cifar10": 50_000, "cifar100": 50_000, "textures": 5_000}
+TEST_IMAGES = {"cifar10": 10_000, "cifar100": 10_000, "textures": 1_000}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Stored):
     """Everything that determines the result of one training, beside the device and the images held out."""
 
     dataset: str
@@ -73,6 +66,11 @@ class Settings:
         return DATASETS[self.dataset]
 
     @property
+    def images(self) -> int:
+        """In an epoch, where none are held out."""
+        return self.subset or TRAIN_IMAGES[self.dataset]
+
+    @property
     def name(self) -> str:
         """A readable name for the run's folder."""
         what = self.model if self.model == "vgg" else f"{self.model}-{self.width}"
@@ -100,9 +98,6 @@ class Settings:
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
             *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
         ]
-
-    def as_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))  # tuples become lists, as they do in a file
 
     def augmentation(self) -> Augmentation:
         return Augmentation(flip=self.flip, shift=self.shift)
@@ -150,10 +145,10 @@ class Settings:
         return Piecewise(boundaries, tuple(self.lr * 0.1**i for i in range(4)))
 
 
-# recipe: (model is vgg) -> defaults of Settings
-RECIPES: dict[str, dict[bool, dict[str, Any]]] = {
+# recipe: kind of network: the part of its settings that the recipe gives
+RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {
-        False: {
+        "convpool": {
             "epochs": 350,
             "lr": 0.01,
             "weight_decay": 1e-3,
@@ -161,17 +156,10 @@ RECIPES: dict[str, dict[bool, dict[str, Any]]] = {
             "shift": 0,
             "dropout": (0.2, 0.5, 0.5),
         },
-        True: {
-            "epochs": 300,
-            "lr": 0.1,
-            "weight_decay": 5e-4,
-            "clip": None,
-            "shift": 4,
-            "dropout": (0.0, 0.0, 0.0),
-        },
+        "vgg": {"epochs": 300, "lr": 0.1, "weight_decay": 5e-4, "clip": None, "shift": 4, "dropout": (0.0, 0.0, 0.0)},
     },
     "short": {
-        False: {
+        "convpool": {
             "epochs": 10,
             "lr": 0.04,
             "weight_decay": 5e-4,
@@ -179,14 +167,7 @@ RECIPES: dict[str, dict[bool, dict[str, Any]]] = {
             "shift": 0,
             "dropout": (0.0, 0.1, 0.1),
         },
-        True: {
-            "epochs": 10,
-            "lr": 0.1,
-            "weight_decay": 5e-4,
-            "clip": 2.0,
-            "shift": 4,
-            "dropout": (0.0, 0.0, 0.0),
-        },
+        "vgg": {"epochs": 10, "lr": 0.1, "weight_decay": 5e-4, "clip": 2.0, "shift": 4, "dropout": (0.0, 0.0, 0.0)},
     },
 }
 
@@ -209,14 +190,8 @@ def settings(**given: Any) -> Settings:
         "flip": True,
         "seed": 0,
     } | given
-    values = RECIPES[values["recipe"]][values["model"] == "vgg"] | values
-    if values["model"] == "vgg" and values["act"] != "relu" and "at" not in given:
+    network = "vgg" if values["model"] == "vgg" else "convpool"
+    values = RECIPES[values["recipe"]][network] | values
+    if network == "vgg" and values["act"] != "relu" and "at" not in given:
         values["at"] = (1, 3, 5)
     return Settings(**values)
-
-
-def from_json(stored: Any) -> Settings:
-    """The settings that `as_json` wrote; ValueError where they are not."""
-    made = restored(Settings, stored)
-    made.check(prefix="")
-    return made

@@ -12,13 +12,11 @@ from experiments.estimate import seconds_per_image
 from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
 from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.steps import Step, Training
-from experiments.settings import Settings
+from experiments.settings import TEST_IMAGES, Settings
 from minicnn.nn import describe
 
 # What is known of a step.
 DONE, IMPORTED, RESUME, NEW, UNUSABLE, BLOCKED = "done", "imported", "to go on", "to do", "unusable", "blocked"
-TRAIN = {"cifar10": 50_000, "cifar100": 50_000, "textures": 5_000}
-TEST = {"cifar10": 10_000, "cifar100": 10_000, "textures": 1_000}
 GENERATED = 200  # pictures, where there is no ImageNet
 ANALYSIS_SECONDS = {"pairing": 20, "correlation": 10, "invariance": 30, "reconstruction": 60, "theory": 40}
 OVERHEAD = 5  # seconds to start a process and read the data
@@ -57,8 +55,7 @@ class Estimator:
         return self._known[key]
 
     def _epoch(self, s: Settings | ImagenetSettings) -> int:
-        everything = (self.images or TRAIN_IMAGES) if isinstance(s, ImagenetSettings) else TRAIN[s.dataset]
-        return s.subset or everything
+        return (s.subset or self.images or TRAIN_IMAGES) if isinstance(s, ImagenetSettings) else s.images
 
     def training(self, training: Training, folder: Path) -> tuple[float, int]:
         """(seconds, bytes) that are left of it."""
@@ -66,7 +63,7 @@ class Estimator:
         s, networks = training.settings, training.trainings
         left = max(0.0, 1 - epochs_done(folder) / (s.epochs * networks)) if folder.exists() else 1.0
         copies = 6 if isinstance(s, ImagenetSettings) and s.recipe == "adam" else 4  # two checkpoints: weights, moments
-        tested = 4 * s.classes * TEST.get(s.dataset, 0)
+        tested = 4 * s.classes * TEST_IMAGES.get(s.dataset, 0)
         size = networks * (4 * copies * parameters + tested + 100_000)
         return left * each * images * s.epochs * networks + OVERHEAD, size
 
@@ -127,7 +124,7 @@ def show(items: Sequence[Item], workers: int | str) -> str:
     seconds = sum(item.seconds for item in left)
     several = f" with {workers} at a time" if isinstance(workers, int) and workers > 1 else ""
     lines.append(
-        f"{len(left)} of {len(items)} steps to do, about {duration(seconds)} and {unit} of disk; from one trial step "
+        f"{len(left)} of {len(items)} steps to do, about {duration(seconds)} and {unit} of disk; from trial steps "
         f"of each network on all cores, so{several} take it as a rough guess"
     )
     return "\n\n".join(lines)

@@ -15,7 +15,6 @@ import pytest
 from experiments import cifar, correlation, invariance, pairing, protocols, reconstruction, regularisation
 from experiments.common import UsageError, run_main
 from experiments.finished import sample
-from experiments.progress import Progress
 from experiments.runs import CifarRun, open_runs
 from experiments.sessions import fingerprint
 from experiments.settings import settings
@@ -227,7 +226,7 @@ def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
 def test_a_plain_run_may_be_called_fold1(data):
     """With more than half of the images held out there are not two folds: it was a ValueError."""
     asked = settings(dataset="textures", subset=41)
-    train, _ = protocols.split(protocols.indices(asked, data), 35, asked.seed)
+    train, _ = protocols.split(protocols.training_indices(asked, data), 35, asked.seed)
     config = {"train": fingerprint(train), "hold_out": {"count": 35}}
     np.testing.assert_array_equal(CifarRun(Path("fold1"), asked, config, {}).training_images(data), train)
 
@@ -380,13 +379,3 @@ def test_samples_are_the_same_every_time():
     first = sample(5, 100)
     np.testing.assert_array_equal(first, sample(5, 100))
     assert len(set(first)) == 5
-
-
-def test_progress_on_a_terminal_and_elsewhere(monkeypatch, capsys):
-    with Progress(2, "work") as progress:
-        progress(2)
-    assert capsys.readouterr().err == "work: 2/2 images\n"
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress(2, "work") as progress:
-        progress(1)
-    assert "work" in capsys.readouterr().err

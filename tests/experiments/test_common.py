@@ -1,11 +1,11 @@
 """What the command lines share: errors as one line, and options that reach the library."""
 
 import os
-import sys
+import signal
 
 import pytest
 
-from experiments.common import environment, get_device, run_main
+from experiments.common import StopSignal, command, duration, environment, get_device, table
 from minicnn.backend import CPU, DeviceError
 from minicnn.cuda import TF32
 
@@ -17,15 +17,19 @@ from minicnn.cuda import TF32
         (DeviceError("gpu:0 has too little memory for conv2d"), "python -m experiments.x --batch 9 --device cpu"),
     ],
 )
-def test_running_out_of_memory_is_one_message(error, message, monkeypatch, capsys):
+def test_running_out_of_memory_is_one_message(error, message, ends):
     def main(arguments):
         raise error
 
-    monkeypatch.setattr(sys, "argv", ["x", "--batch", "9", "--device", "gpu"])
-    with pytest.raises(SystemExit) as caught:
-        run_main(main, "experiments.x")
-    assert caught.value.code == 1
-    assert message in capsys.readouterr().err
+    code, said = ends(main, "experiments.x", "--batch", "9", "--device", "gpu")
+    assert code == 1
+    assert message in said
+
+
+def test_a_variable_that_makes_no_sense(monkeypatch, ends):
+    monkeypatch.setenv("MINICNN_THREADS", "many")
+    message = "error: MINICNN_THREADS must be a positive integer, got 'many'\n"
+    assert ends(lambda arguments: 0, "experiments.x") == (2, message)
 
 
 def test_tf32_is_off_until_asked_for(monkeypatch):
@@ -34,3 +38,31 @@ def test_tf32_is_off_until_asked_for(monkeypatch):
     assert environment(CPU)["tf32"] == "0"
     get_device("cpu", tf32=True)
     assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+
+
+def test_a_command_line_can_be_copied():
+    assert command("a.b", ["--out", "my runs"]) == "python -m a.b --out 'my runs'"
+    assert command("a.b", ["--x"], ranks=4) == "mpiexec -n 4 python -m a.b --x"
+
+
+def test_a_table_has_its_first_column_to_the_left():
+    assert table(["name", "%"], [["a", "12.5"], ["long name", "-"]]).splitlines() == [
+        "name          %",
+        "---------  ----",
+        "a          12.5",
+        "long name     -",
+    ]
+
+
+def test_durations():
+    assert [duration(s) for s in (45, 200, 3720)] == ["45 s", "3 min 20 s", "1 h 02 min"]
+
+
+def test_the_second_ctrl_c_stops_at_once(capsys):
+    with StopSignal() as stop:
+        assert not stop()
+        signal.raise_signal(signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert "stopping after this step" in capsys.readouterr().err

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
-from experiments.common import UsageError, run_main
-from experiments.imagenet_settings import from_json, imagenet_settings
+from experiments.common import UsageError
+from experiments.imagenet_settings import ImagenetSettings, imagenet_settings
 from experiments.runs import open_run
 from minicnn.backend import CPU
 from minicnn.checkpoint import load
@@ -71,6 +71,15 @@ def test_a_run_leaves_its_files(run):
     assert json.loads((run / "classes.json").read_text())[1] == [CLASSES[1], "word 1, other"]
 
 
+def test_the_colours_are_counted_up_to_the_pictures_that_are_read(tmp_path, monkeypatch, capsys):
+    for module in ("experiments.imagenet_run", "minicnn.data.photographs"):
+        monkeypatch.setattr(f"{module}.SAMPLE", 4)
+    data = write_set(tmp_path / "data", each=3)
+    options = ["--epochs", "1", "--crops", "1", "--lr", "1e-4", "--data", str(data), "--out", str(tmp_path / "run")]
+    assert imagenet.main([*TINY, *options]) == 0
+    assert "colours of the training set: 4/4 images" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "crelu-conv1-4"])
 def test_every_variant_trains_some_steps(variant, data, tmp_path, capsys):
     options = ["--epochs", "1", "--bad-images", "skip", "--subset", "16", "--crops", "1", "--lr", "1e-4"]
@@ -110,13 +119,10 @@ def test_stopped_within_an_epoch_and_resumed_it_ends_in_the_same_bits(data, run,
     )
 
 
-def test_a_damaged_file_stops_a_run_that_must_not_skip(data, tmp_path, monkeypatch, capsys):
+def test_a_damaged_file_stops_a_run_that_must_not_skip(data, tmp_path, ends):
     arguments = [*TINY, "--data", str(data), "--epochs", "1", "--out", str(tmp_path / "run")]
-    monkeypatch.setattr(sys, "argv", ["imagenet", *arguments])
-    with pytest.raises(SystemExit) as caught:
-        run_main(imagenet.main, imagenet.MODULE)
-    assert caught.value.code == 1
-    err = capsys.readouterr().err
+    code, err = ends(imagenet.main, imagenet.MODULE, *arguments)
+    assert code == 1
     assert re.search(r"error: .*train/n01443537/(bomb|cut|empty|nowhere|text)\S+: ", err)
     assert "--bad-images skip" in err
 
@@ -204,9 +210,9 @@ def test_the_schedules_are_the_papers():
     boundaries = short.schedules(steps_per_epoch=3)[0].boundaries
     assert list(boundaries) == sorted(set(boundaries))
     assert short.schedule_table()[0][1] == "0.1"
-    assert from_json(short.as_json()) == short
+    assert ImagenetSettings.from_json(short.as_json()) == short
     with pytest.raises(ValueError, match="of another version"):
-        from_json({"variant": "baseline"})
+        ImagenetSettings.from_json({"variant": "baseline"})
     with pytest.raises(ValueError, match="unknown variant"):
         imagenet_settings(variant="vgg")
 

@@ -1,6 +1,8 @@
 """Single, folds, votes: which images train, which are held out, and the arithmetic."""
 
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -12,20 +14,7 @@ from experiments.settings import settings
 from minicnn.data.textures import textures
 
 DATA = textures(200, 100)
-FAST = [
-    "--dataset",
-    "textures",
-    "--scale",
-    "0.02",
-    "--subset",
-    "64",
-    "--epochs",
-    "2",
-    "--batch",
-    "32",
-    "--device",
-    "cpu",
-]
+FAST = shlex.split("--dataset textures --scale 0.02 --subset 64 --epochs 2 --batch 32 --device cpu")
 
 
 def fake_run(errors):
@@ -59,6 +48,14 @@ def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
     assert result["vote"] == 0  # 1 against 1/2 + 1/3
 
 
+def test_a_fold_without_images_is_refused(tmp_path):
+    """It would hold out nothing, and choose its epoch by nothing."""
+    run, jobs = fake_run([])
+    with pytest.raises(UsageError, match="--folds must be at most the number of training images, 200, got 201"):
+        protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=201, only=None)
+    assert not jobs
+
+
 def test_one_fold_at_a_time(tmp_path):
     run, jobs = fake_run([10.0, 12.0])
     one = settings(dataset="textures")
@@ -73,7 +70,7 @@ def test_one_fold_at_a_time(tmp_path):
 
 @pytest.mark.parametrize("stop", ["epochs", "loss"])
 def test_single_trains_twice(tmp_path, stop):
-    run, (jobs) = fake_run([10.0, 9.0])
+    run, jobs = fake_run([10.0, 9.0])
     result = protocols.single(settings(dataset="textures"), tmp_path, DATA, run, hold_out=50, stop=stop)
     search, final = jobs
     assert (len(search.train), len(search.hold_out)) == (150, 50)
@@ -86,15 +83,16 @@ def test_single_trains_twice(tmp_path, stop):
         assert (final.stop_epoch, final.stop_loss) == (None, 0.5)
         assert set(final.watched) == set(search.hold_out)
     assert result["test_error"] == 9
+    assert result["seconds"] == 2  # of both
 
 
 def test_subsets():
-    assert len(protocols.indices(settings(dataset="textures"), DATA)) == 200
-    a, b = (protocols.indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
+    assert len(protocols.training_indices(settings(dataset="textures"), DATA)) == 200
+    a, b = (protocols.training_indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
     assert len(set(a)) == 50
     assert set(a) != set(b)
     with pytest.raises(UsageError, match="--subset must be in"):
-        protocols.indices(settings(dataset="textures", subset=201), DATA)
+        protocols.training_indices(settings(dataset="textures", subset=201), DATA)
 
 
 def test_the_real_protocols(tmp_path, monkeypatch, capsys):
@@ -109,7 +107,7 @@ def test_the_real_protocols(tmp_path, monkeypatch, capsys):
         assert main([*FAST, *arguments]) == 0
     out = capsys.readouterr().out
     assert "folds still missing: 1" in out
-    assert re_search(r"average +\d+\.\d\d ± \d+\.\d\d", out)
+    assert re.search(r"average +\d+\.\d\d ± \d+\.\d\d", out)
     assert (tmp_path / "epochs" / "search" / "best.npz").exists()
     result = json.loads((tmp_path / "folds" / "result.json").read_text())
     p = np.mean([np.load(tmp_path / "folds" / f"fold{i}" / "test_probabilities.npy") for i in (1, 2)], axis=0)
@@ -117,26 +115,23 @@ def test_the_real_protocols(tmp_path, monkeypatch, capsys):
     assert result["vote"] == pytest.approx(100 * np.mean(p.argmax(1) != labels))
 
 
-def re_search(pattern, text):
-    import re
-
-    return re.search(pattern, text)
-
-
 def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
     result = {"protocol": "plain", "train_error": 1.0, "test_error": 20.0}
     text = report(settings(act="crelu", width="half", scale=0.25, subset=5000), 41_000, result)
-    assert re_search(r"test error +20\.00 +8\.37", text)
+    assert re.search(r"test error +20\.00 +8\.37", text)
     assert "not comparable: this run is reduced (width x0.25, 5000 images, recipe short, 10 epochs)" in text
     text = report(settings(model="vgg", act="crelu", at=(1, 3), recipe="paper", dataset="cifar100"), 1, result)
-    assert re_search(r"test error +20\.00 +26\.52", text)
+    assert re.search(r"test error +20\.00 +26\.52", text)
     assert "--protocol single" in text
     folds = {"protocol": "folds", "train_error": 1.0, "average": 9.5, "standard_error": 0.1, "vote": 7.0}
     text = report(settings(act="crelu", recipe="paper"), 1, folds)
-    assert re_search(r"average +9\.50 ± 0\.10 +9\.39", text)
-    assert re_search(r"vote +7\.00 +7\.09", text)
+    assert re.search(r"average +9\.50 ± 0\.10 +9\.39", text)
+    assert re.search(r"vote +7\.00 +7\.09", text)
     assert "comparable" not in text
-    assert "-" in report(settings(act="leaky", recipe="paper"), 1, result)
+    for unknown in (settings(act="leaky", recipe="paper"), settings(model="vgg", act="avr", at=(1, 3), recipe="paper")):
+        text = report(unknown, 1, result)
+        assert re.search(r"test error +20\.00 +-$", text)  # the paper has no such network
+        assert "--protocol single" not in text
 
 
 @pytest.mark.parametrize(

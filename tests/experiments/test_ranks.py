@@ -10,11 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from experiments import cifar, imagenet, ranks
+from experiments import cifar, imagenet, ranks, scaling
 from experiments.common import UsageError, run_main
+from experiments.sessions import _check_same, run_in
 from minicnn.checkpoint import load
 from minicnn.cluster import Alone
 from minicnn.parallel import threads
+from minicnn.training import TrainingError
 from tests.data.photos import CLASSES, write_bad_files, write_set
 from tests.ranks import mpiexec, needs_mpi, on_threads
 
@@ -188,9 +190,20 @@ def test_scaling_has_a_row_for_each_rank(count, tmp_path):
         assert count == 1 or float(talk) > 0
 
 
-def test_ranks_that_see_other_data_are_refused(tmp_path):
-    from experiments.sessions import run_in
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--images", "0"], "--images must be positive"),
+        (["--steps", "99999999999999999999"], "--steps is too large"),
+        (["--scale", "inf"], "--scale is too large"),
+    ],
+)
+def test_scaling_refuses_nonsense(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        scaling.main([*arguments, "--dry-run"])
 
+
+def test_ranks_that_see_other_data_are_refused(tmp_path):
     def work(cluster):
         description = {"settings": {}, "train": 1 + (cluster.rank == 2)}
         with pytest.raises(UsageError, match="sees other data or settings"):
@@ -201,9 +214,6 @@ def test_ranks_that_see_other_data_are_refused(tmp_path):
 
 
 def test_ranks_that_drift_apart_are_noticed():
-    from experiments.sessions import _check_same
-    from minicnn.training import TrainingError
-
     on_threads(2, lambda cluster: _check_same(cluster, {"w": np.ones(3)}))
 
     def work(cluster):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.settings import from_json, settings
+from experiments.settings import Settings, settings
 from minicnn.schedule import OneCycle, Piecewise, StepDecay
 
 
@@ -52,9 +52,9 @@ def test_vgg_has_layers_by_default():
 
 def test_json_and_back():
     s = settings(act="crelu", scale=0.25, dropout=(0.1, 0.2, 0.3), at=(1, 3))
-    assert from_json(json.loads(json.dumps(s.as_json()))) == s
+    assert Settings.from_json(json.loads(json.dumps(s.as_json()))) == s
     with pytest.raises(ValueError, match="another version"):
-        from_json({**s.as_json(), "new": 1})
+        Settings.from_json({**s.as_json(), "new": 1})
 
 
 def test_models():

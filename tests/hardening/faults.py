@@ -8,7 +8,6 @@ fails at the k-th.  Each command is run whole once, which says how many there ar
 k it is run with the fault, and again without: that must end in the same files.
 """
 
-import argparse
 import builtins
 import contextlib
 import errno
@@ -35,19 +34,19 @@ from experiments import (
     reproduce,
     theory,
 )
-from experiments.common import UsageError
+from experiments.common import UsageError, argument_parser
+from experiments.reproduction.photos import write_pictures
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
-from minicnn.data.textures import textures
 from minicnn.training import TrainingError
 from tests.experiments.made_runs import tiny
-from tests.hardening.workshop import TINY, train
+from tests.hardening.workshop import TINY, few_textures, train
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 EXPECTED = (CheckpointError, DataError, OSError, TrainingError, UsageError)  # what run_main makes a message of
 PHOTOS = shlex.split("--scale 0.01 --side 64 --crop 56 --batch 4 --epochs 1 --subset 8 --workers 1 --crops 1 --resume")
 EVERY = 60  # of the writes to a file, one of so many counts, the first among them: a checkpoint takes hundreds
-SECONDS = ("seconds", "made", "environment", "command")  # what differs from run to run
+DIFFERENT = ("seconds", "made", "environment", "command")  # lines with these words differ from run to run
 
 
 class Faults(contextlib.ExitStack):
@@ -167,7 +166,9 @@ def outcome(folder):
         elif path.suffix in (".csv", ".npy"):
             found[name] = path.read_bytes()
         elif path.suffix in (".json", ".html"):
-            found[name] = len([line for line in path.read_text().splitlines() if not any(s in line for s in SECONDS)])
+            found[name] = len(
+                [line for line in path.read_text().splitlines() if not any(word in line for word in DIFFERENT)]
+            )
         elif path.name != ".lock":
             found[name] = True
     return {name: value for name, value in found.items() if "previous" not in name and not name.startswith("logs")}
@@ -228,16 +229,14 @@ def check(name, main, arguments, target, place, errors, every=1):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--only", nargs="+")
-    p.add_argument("--every", type=int, default=1)
+    p = argument_parser("tests.hardening.faults", __doc__)
+    p.add_argument("--only", nargs="+", help="these commands (default all)")
+    p.add_argument("--every", type=int, default=1, help="try one k of so many (default 1, each)")
     args = p.parse_args()
-    few = lambda seed=0: textures(64, 24, seed=seed)
-    with tempfile.TemporaryDirectory() as name, mock.patch("minicnn.data.textures.textures", few):
+    with tempfile.TemporaryDirectory() as name, few_textures():
         place, failed, total = Path(name), 0, 0
-        from experiments.reproduction.photos import write_pictures
-
-        write_pictures(place / "pictures", 60, 20) if not args.only or "imagenet" in args.only else None
+        if not args.only or "imagenet" in args.only:
+            write_pictures(place / "pictures", 60, 20)
         for command, (run, arguments, target) in commands(place).items():
             if args.only and command not in args.only:
                 continue

@@ -7,7 +7,6 @@ A batch is a process of its own with little memory beyond what it starts with; a
 long, is found by its number.  Files that make trouble are kept.
 """
 
-import argparse
 import collections
 import contextlib
 import io
@@ -22,7 +21,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from experiments.common import UsageError
+from experiments.common import UsageError, argument_parser
 from minicnn.checkpoint import CheckpointError
 from minicnn.data.dataset import DataError
 from tests.hardening.kinds import CANARY, all_kinds
@@ -108,10 +107,10 @@ def fuzz(kind, count, seed, folder):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--count", type=int, default=2000, help="files, of all kinds together")
+    p = argument_parser("tests.hardening.fuzz", __doc__)
+    p.add_argument("--count", type=int, default=2000, help="files, of all kinds together (default 2000)")
     p.add_argument("--only", nargs="+", help="these kinds")
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--seed", type=int, default=0, help="of the damage (default 0)")
     p.add_argument("--keep", type=Path, help="folder for the files that make trouble")
     args = p.parse_args()
     total, found = collections.Counter(), 0

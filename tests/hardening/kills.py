@@ -7,7 +7,6 @@ half of a write done.  Each folder is killed up to five times, then runs to its 
 never stopped.
 """
 
-import argparse
 import collections
 import contextlib
 import os
@@ -18,13 +17,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from unittest import mock
 
 from experiments import cifar
+from experiments.common import argument_parser
 from minicnn.checkpoint import TEMPORARY
-from minicnn.data.textures import textures
 from tests.hardening.faults import Faults, attempt, outcome
-from tests.hardening.workshop import TINY
+from tests.hardening.workshop import TINY, few_textures
 
 TRAINING = [*TINY, "--subset", "48", "--epochs", "4", "--hold-out", "16", "--resume"]
 IN_A_FOLDER = 5
@@ -65,13 +63,12 @@ def killed(folder, rng, operations, seconds):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--count", type=int, default=100, help="processes to kill")
-    p.add_argument("--seed", type=int, default=0)
+    p = argument_parser("tests.hardening.kills", __doc__)
+    p.add_argument("--count", type=int, default=100, help="processes to kill (default 100)")
+    p.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
     args = p.parse_args()
     rng, counts, wrong, folders = random.Random(args.seed), collections.Counter(), [], 0
-    few = lambda seed=0: textures(64, 24, seed=seed)
-    with tempfile.TemporaryDirectory() as name, mock.patch("minicnn.data.textures.textures", few):
+    with tempfile.TemporaryDirectory() as name, few_textures():
         folder = Path(name) / "out"
         folder.mkdir()
         for _ in range(2):  # the first warms up

@@ -3,7 +3,7 @@
 import copy
 import json
 
-LENGTHS = [n.to_bytes(size, order) for n in (0, 1, 0x7F, 0xFF) for size in (1, 2) for order in ("little",)]
+LENGTHS = [n.to_bytes(size, "little") for n in (0, 1, 0x7F, 0xFF) for size in (1, 2)]
 LENGTHS += [n.to_bytes(4, order) for n in (0, 2**31 - 1, 2**31, 2**32 - 1) for order in ("little", "big")]
 LENGTHS += [n.to_bytes(8, order) for n in (2**63 - 1, 2**64 - 1, 2**40) for order in ("little", "big")]
 STRANGE = [None, True, -1, 0, 1, 1e308, -1e308, float("nan"), float("inf"), 2**70, "", "x", "../../etc", "<b>", [], {},

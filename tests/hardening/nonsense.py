@@ -1,7 +1,7 @@
 """Every command line with nonsense arguments: a short clear error, exit code 2 or 1, no traceback, no hang, no litter.
 
     python -m tests.hardening.nonsense                    every option with every nonsense value, then random pairs
-    python -m tests.hardening.nonsense --each 8           at most 8 of each command (tests/hardening/test_nonsense.py)
+    python -m tests.hardening.nonsense --each 8           at most 8 of each command, drawn at random
 
 The options are asked of the commands themselves, so a new one is tested without being named here.  Each case is a
 process of its own, forked after all is imported, in a folder with a copy of the workshop's files.  Some nonsense makes
@@ -25,7 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
-from experiments.common import run_main
+from experiments.common import argument_parser, run_main
 from tests.hardening.workshop import TINY, make_workshop
 
 SECONDS, BUSY, WAIT = 40, 6, 0.003  # for a case: by the clock, of computing; between looks at it
@@ -59,8 +59,9 @@ COMMANDS = {
     "experiments.regularisation": [["--run", "run"], ["--run", "held", "--run", "run"]],
     "experiments.illustration": [[], ["--dry-run"]],
     "experiments.bench": [["--dry-run"]],
+    "experiments.scaling": [["--dry-run"], shlex.split("--images 1 --steps 1 --scale 0.02 --device cpu")],
     "experiments.pipeline": [["--dry-run"], shlex.split("--data pictures --pictures 2 --rounds 1 --workers 1")],
-    "experiments.memory": [["ours", "relu-base", "1"]],
+    "experiments.memory": [["ours", "crelu-half", "1"]],
     "experiments.reproduce": [["table1", "--dry-run"], ["table1", "--report"], ["--list"]],
     "experiments.reproduction.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
     "experiments.reproduction.child": [["experiments.illustration", "--dry-run"]],
@@ -208,11 +209,11 @@ def contents(folder):
 
 
 def main():
-    p = argparse.ArgumentParser()
+    p = argument_parser("tests.hardening.nonsense", __doc__)
     p.add_argument("--each", type=int, help="at most so many cases of each command, drawn at random")
-    p.add_argument("--pairs", type=int, default=100, help="random pairs of options for each command")
-    p.add_argument("--only", nargs="+", default=list(COMMANDS))
-    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--pairs", type=int, default=100, help="random pairs of options for each command (default 100)")
+    p.add_argument("--only", nargs="+", default=list(COMMANDS), help="these commands (default all)")
+    p.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default 0)")
     args = p.parse_args()
     rng = random.Random(args.seed)
     counts, problems = collections.Counter(), {}

@@ -6,12 +6,14 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 from experiments import cifar
 from experiments.reproduction.photos import write_pictures
 from minicnn.checkpoint import save
+from minicnn.data.textures import textures
 
 TINY = shlex.split("--dataset textures --scale 0.02 --subset 32 --epochs 1 --batch 16 --device cpu")
 DAMAGE = {  # of a run: file, what becomes of its text
@@ -84,6 +86,11 @@ def make_workshop(folder: Path) -> Path:
     np.savez(folder / "words.npz", conv1=np.array(["a", "b"]))
     np.save(folder / "array.npy", np.ones(3))
     return folder
+
+
+def few_textures():
+    """Within, the textures are 64 and 24 images: a training takes a moment."""
+    return mock.patch("minicnn.data.textures.textures", lambda seed=0: textures(64, 24, seed=seed))
 
 
 def train(folder: Path, *arguments: str) -> None:

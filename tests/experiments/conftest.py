@@ -1,0 +1,20 @@
+"""What the tests of the command lines share."""
+
+import sys
+
+import pytest
+
+from experiments.common import run_main
+
+
+@pytest.fixture
+def ends(monkeypatch, capsys):
+    """ends(main, "experiments.x", *arguments): run a command line; (its exit code, what it wrote to stderr)."""
+
+    def run(main, module, *arguments):
+        monkeypatch.setattr(sys, "argv", [module, *arguments])
+        with pytest.raises(SystemExit) as caught:
+            run_main(main, module)
+        return caught.value.code, capsys.readouterr().err
+
+    return run
