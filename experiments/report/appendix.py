@@ -138,13 +138,12 @@ def runs(context: Context) -> list[Html]:
 def _run(context: Context, record: Record) -> list[Any]:
     environment = record.parts[0].config.get("environment", {})
     device = environment.get("device", "?") if isinstance(environment, dict) else "?"
-    errors = record.errors
     return [
         link(record.training.name, context.href(record.folder)),
         str(record.training.settings.seed),
         device,
         duration(record.seconds),
-        f"{sum(errors) / len(errors):.2f}",
+        f"{record.test_error:.2f}",
     ]
 
 

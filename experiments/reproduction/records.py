@@ -40,13 +40,9 @@ class Record:
     result: dict[str, Any]
 
     @property
-    def errors(self) -> list[float]:
-        """Test errors of its networks, in percent."""
-        return [float(run.result["test_error"]) for run in self.parts]
-
-    @property
-    def train_error(self) -> float:
-        return float(self.result["train_error"])
+    def test_error(self) -> float:
+        """In percent, the mean over its networks."""
+        return sum(float(run.result["test_error"]) for run in self.parts) / len(self.parts)
 
     @property
     def seconds(self) -> float:

@@ -1,5 +1,6 @@
 """The whole paper from one command: planning, running, resuming, failing, moving; on tiny networks."""
 
+import errno
 import json
 import os
 import re
@@ -15,13 +16,15 @@ import pytest
 
 from experiments import cifar, reproduce
 from experiments.common import UsageError, run_main
+from experiments.reproduction import photos
 from experiments.reproduction.commands import resources
 from experiments.reproduction.execute import Executor
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, convpool
-from experiments.reproduction.steps import training_step
+from experiments.reproduction.steps import Step, training_step
 from experiments.reproduction.targets import TARGETS, Files, steps_of
 from minicnn.checkpoint import load
+from minicnn.data.folders import picture_set
 from reference.paper import TABLE_1
 from tests.experiments.made_runs import tiny, write_run
 from tests.ranks import mpiexec, needs_mpi
@@ -213,7 +216,8 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
     scale = tiny(1, models=models)
     scale = tiny(1, models=models, table1=(bad, *scale.table1), pairs=())
     assert run("table1", "--out", str(tmp_path), scale=scale) == 1
-    shown = capsys.readouterr().out
+    shown, said = capsys.readouterr()
+    assert f"  {scale.table1[1].name}: epoch 1/1: " in said  # the last line of a step is passed on too
     assert "1 failed, 1 done" in shown
     assert f"FAILED {bad.name}" in shown
     line = re.search(r"^  (python -m experiments.cifar .*--resume.*)$", shown, re.M)[1]
@@ -363,6 +367,18 @@ def test_a_full_disk_is_the_failure_of_a_step(tmp_path):
     assert "No space left on device" in outcome.why
 
 
+def test_a_stamp_that_cannot_be_written_is_the_failure_of_a_step(tmp_path, monkeypatch):
+    def full(path, value):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("experiments.reproduction.execute.write_json", full)
+    step = Step("made", photos.MODULE, ("--train", "3", "--validation", "2"), makes=("train",))
+    executor = Executor(Records([tmp_path]), resources("cpu", 1, {}, Files()), 1, lambda: False)
+    (outcome,) = executor.run([step])
+    assert outcome.how == "failed"
+    assert "No space left on device" in outcome.why
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["reproduce", "networks", "--out", "/dev/full/out"])
     with pytest.raises(SystemExit) as caught:
@@ -372,9 +388,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
 
 
 def test_photographs_are_generated_once(tmp_path):
-    from experiments.reproduction import photos
-    from minicnn.data.folders import picture_set
-
     photos.main(["--out", str(tmp_path / "pictures"), "--train", "40", "--validation", "20"])
     made = picture_set(tmp_path / "pictures", None)
     assert (len(made.classes), len(made.train), len(made.validation)) == (10, 40, 20)
