@@ -25,16 +25,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from experiments.common import StopSignal, UsageError, command, duration, run_main
+from experiments.imagenet_settings import TRAIN_IMAGES
 from experiments.ranks import cluster_executor
 from experiments.report.page import write_report
-from experiments.reproduction import plan
+from experiments.reproduction import photos, plan
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor, Outcome
 from experiments.reproduction.export import export
 from experiments.reproduction.plan import Estimator, Item, make_plan
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
-from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+from experiments.reproduction.targets import TARGETS, Files, Target, chosen, generated, steps_of
 
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
@@ -153,23 +154,23 @@ def reproduce(
     items: list[Item] = []
     with StopSignal() as stop:
         if not args.report:
-            images = plan.GENERATED if scale.generated and means.files.imagenet is None else None
-            items = make_plan(steps, records, Estimator(means.devices[0], images))
+            photographs = photos.TRAIN if generated(scale, means.files) else TRAIN_IMAGES
+            items = make_plan(steps, records, Estimator(means.devices[0], photographs))
             print(f"{plan.show(items, args.workers)}\n", flush=True)
             if args.dry_run:
                 return 0
             records.root.mkdir(parents=True, exist_ok=True)
             executor = Executor(records, means, args.workers, stop, pool)
-            closed = [item.step.name for item in items if item.state in (plan.UNUSABLE, plan.BLOCKED)]
+            closed = [item.step.name for item in items if item.closed]
             outcomes = executor.run([item.step for item in items if item.open], closed)
         elif args.dry_run:
             return 0
         report = write_report(records.root, targets, scale, records, means, line)
         if args.export:
-            counts = export(records, steps, args.export, dict(means.data))
+            runs, analyses = export(records, steps, args.export, means.data)
             exported = Records([args.export, *records.roots])
             write_report(args.export, targets, scale, exported, means, line)
-            print(f"exported {counts[0]} runs and {counts[1]} analyses to {args.export}")
+            print(f"exported {runs} runs and {analyses} analyses to {args.export}")
         print(summary(items, outcomes, records, means))
         print(f"report: {report}")
         if stop():
@@ -192,7 +193,7 @@ def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records
         elif outcome.how == "not started" and outcome.why.startswith("needs"):
             lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
     for item in items:
-        if item.state in (plan.UNUSABLE, plan.BLOCKED):
+        if item.closed:
             lines.append(f"{item.state.upper()} {item.step.name}: {item.note}")
     return "\n".join(lines)
 

@@ -46,6 +46,11 @@ class Scale:
     shown: int = 4
     generated: bool = True
 
+    @property
+    def trainings(self) -> tuple[Training, ...]:
+        """Of all tables."""
+        return (*self.table1, *self.table2, *self.table4)
+
 
 def convpool(act: str, width: str, *options: str) -> Training:
     return Training(CIFAR, ("--act", act, *(() if width == "base" else ("--width", width)), *options))

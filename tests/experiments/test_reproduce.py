@@ -178,7 +178,7 @@ def test_an_export_is_small_and_stands_for_the_runs(finished, tmp_path, capsys):
     assert files == ["config.json", "metrics.csv", "predictions.npz", "result.json", "weights.npz"]
     assert run("table1", "table6", "tableS1", "--out", str(tmp_path), "--import", str(export)) == 0
     shown = capsys.readouterr().out
-    assert shown.count("imported") == 4
+    assert len(re.findall(rf" imported +from {re.escape(str(export))}$", shown, re.M)) == 4
     assert "1 of 6 steps to do" in shown  # reconstruction, from exported weights
     assert (tmp_path / "analyses" / "reconstruction-tiny" / "ratios.csv").exists()
     assert not (tmp_path / "runs").exists()
