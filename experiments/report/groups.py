@@ -13,7 +13,7 @@ import numpy as np
 from experiments.reproduction.records import Record, Records, wrong_images
 from experiments.reproduction.steps import Training
 from experiments.runs import Run
-from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval
+from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
 
 Unit = tuple[int, str]  # a network: its seed, and its fold
 
@@ -97,6 +97,11 @@ class Comparison:
     seeds: Interval
     images: Interval | None
     p: float | None  # of McNemar's test, for one pair of networks
+
+    @property
+    def verdict(self) -> str:
+        """In words, a claim only where the interval over seeds allows one."""
+        return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
 
 
 def compare(one: Group, other: Group, data: Mapping[str, Path]) -> Comparison | None:

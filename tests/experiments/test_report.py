@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.report import figures
+from experiments.report import page
 from experiments.report.charts import Bar, Line, interval_chart, line_chart, ticks
+from experiments.report.context import picture
 from experiments.report.html import Html, escape, join, table, tag
-from experiments.report.page import SECTIONS, write_report
 from experiments.reproduction.commands import resources
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, convpool
@@ -23,10 +23,9 @@ from tests.experiments.made_runs import tiny, write_run
 BAD = '<script>alert("x")</script>'
 
 
-def report(root, scale, names=("table1", "gap"), **options):
-    targets = [TARGETS[name] for name in names]
-    means = resources("cpu", 1, {}, options.pop("files", Files()))
-    return write_report(root, targets, scale, Records([root, *options.get("imported", ())]), means, "python -m x <y>")
+def report(root, scale, names=("table1", "gap"), imported=()):
+    targets, records = [TARGETS[name] for name in names], Records([root, *imported])
+    return page.write_report(root, targets, scale, records, resources("cpu", 1, {}, Files()), "python -m x <y>")
 
 
 class Reader(HTMLParser):
@@ -179,6 +178,7 @@ def test_single_and_folds_are_reported_as_the_paper_does(tmp_path):
     assert "9.00 ± 2.48; vote 6.25" in text
     assert "CReLU (half) is better than ReLU (base) by 1.00 points" in text
     assert "3 paired folds" in text
+    assert "recipe paper, 350 epochs, 3 folds" in text
     assert "Folds share most of their images" in text
     assert "9.50 (1)" in text
     assert "Not comparable" not in text  # the paper's settings
@@ -224,17 +224,17 @@ def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_an_empty_reproduction_has_all_sections_and_says_what_is_missing(tmp_path, scale, monkeypatch):
-    monkeypatch.setattr("experiments.report.more_tables._count", lambda *_: 0)  # building all takes seconds
+    monkeypatch.setattr("experiments.report.networks._count", lambda *_: 0)  # building all takes seconds
     reader, text = read(report(tmp_path, SCALES[scale](None), tuple(TARGETS)))
     ids = {a["id"] for _, a in reader.elements if "id" in a}
-    assert ids >= set(TARGETS) == set(SECTIONS)
+    assert ids >= set(TARGETS) == set(page.SECTIONS)
     assert "not run yet" in text
     assert "Not here:" in text
     assert "better than" not in text
 
 
 def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path):
-    assert "matplotlib is installed" in figures.picture(tmp_path / "histograms.png", "words")
+    assert "matplotlib is installed" in picture(tmp_path / "histograms.png", "words")
 
 
 def test_headings_are_in_order_and_pictures_have_words(paired):
@@ -257,7 +257,7 @@ def luminance(colour):
 
 def test_colours_can_be_read():
     """Contrast of at least 4.5 for all colours of text and lines, light and dark."""
-    css = Path(figures.__file__).with_name("style.css").read_text()
+    css = Path(page.__file__).with_name("style.css").read_text()
     for block in re.findall(r":root \{(.*?)\}", css, re.S)[:2]:
         colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
         for background in ("page", "card"):
@@ -276,9 +276,8 @@ def test_it_looks_right_in_a_browser(paired, width, monkeypatch):
 
     root, scale = paired
     Image.new("RGB", (1200, 300), "white").save(root / "wide.png")
-    monkeypatch.setitem(SECTIONS, "theory", ("Wide", lambda context: [figures.picture(root / "wide.png", "wide")]))
-    page = report(root, scale, ("table1", "table2", "table4", "gap", "theory"))
-    found = look_at(page, width)
+    monkeypatch.setitem(page.SECTIONS, "theory", ("Wide", lambda context: [picture(root / "wide.png", "wide")]))
+    found = look_at(report(root, scale, ("table1", "table2", "table4", "gap", "theory")), width)
     assert found["width"] == width
     assert found["scroll"] <= found["client"] <= width, found["beyond"]
     assert not found["beyond"]
