@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -64,18 +65,19 @@ def curves(context: Context) -> list[Html]:
 
 
 def _line(group: Group) -> Line | None:
-    by_epoch: dict[int, list[float]] = {}
+    by_epoch: dict[float, list[float]] = {}
     for run in group.runs.values():
         for row in read_rows(run.folder / "metrics.csv"):
             try:
-                epoch, error = int(row["epoch"]), float(row["train_error"])
-            except (KeyError, ValueError):
+                epoch, error = float(row["epoch"]), float(row["train_error"])
+            except ValueError:
                 continue
-            by_epoch.setdefault(epoch, []).append(error)
+            if math.isfinite(epoch) and math.isfinite(error):
+                by_epoch.setdefault(epoch, []).append(error)
     test = group.interval("test_error")
     if not by_epoch or test is None:
         return None
-    points = [(float(epoch), sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
+    points = [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
     return Line(points, (points[-1][0], test.mean))
 
 

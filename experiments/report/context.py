@@ -6,6 +6,7 @@ import base64
 import csv
 import math
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +86,10 @@ def number(value: Any, digits: int = 3, sign: str = "") -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """A CSV file of ours; nothing where it is missing or damaged."""
+    """A CSV file of ours; nothing where it is missing or damaged, and "" for a column that it does not have."""
     try:
         with open(path, newline="") as file:
-            return [{str(k): v or "" for k, v in row.items()} for row in csv.DictReader(file)]
+            return [defaultdict(str, {str(k): v or "" for k, v in row.items()}) for row in csv.DictReader(file)]
     except (OSError, ValueError, csv.Error):
         return []
 

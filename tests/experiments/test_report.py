@@ -222,6 +222,21 @@ def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
     assert "<script" not in path.read_text()
 
 
+def test_damaged_tables_leave_gaps(paired):
+    root, scale = paired
+    (step,) = (s for s in steps_of([TARGETS["table6"]], scale, Files()) if s.makes)
+    folder = step.folder(root)
+    folder.mkdir(parents=True)
+    (folder / "correlation.csv").write_text("layer,nothing\nconv1,3\n")
+    (folder / "correlation.png").touch()
+    (folder / "stamp.json").write_text(json.dumps(Records([root]).stamp(step)))
+    metrics = root / "runs" / scale.table1[0].name / "metrics.csv"
+    metrics.write_text("epoch,train_error\n1,nan\n2,inf\nx,3\n4\n")
+    _, text = read(report(root, scale, ("table6",)))
+    assert "conv1 - ± - - ± - - - ± -" in text
+    assert "Learning curves" in text
+
+
 @pytest.mark.parametrize("scale", SCALES)
 def test_an_empty_reproduction_has_all_sections_and_says_what_is_missing(tmp_path, scale, monkeypatch):
     monkeypatch.setattr("experiments.report.networks._count", lambda *_: 0)  # building all takes seconds
