@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,18 +15,21 @@ from minicnn.checkpoint import save
 NONE = {"count": 0, "sha256": ""}
 
 
-def tiny(seeds=2, *, models=(("relu", "base"), ("crelu", "half")), epochs=1, options=(), **changes):
+def tiny(seeds=2, *, epochs=1, **changes):
     """A scale of networks that train in a moment."""
     common = ("--dataset", "textures", "--scale", "0.04", "--subset", "64", "--batch", "32", "--epochs", str(epochs))
-    make = lambda model, seed: convpool(*model, *common, *options, "--seed", str(seed))
+    pairs = [
+        Pair("tiny", convpool("relu", "base", *common, *which), convpool("crelu", "half", *common, *which))
+        for which in (("--seed", str(seed)) for seed in range(seeds))
+    ]
     made = Scale(
         name="tiny",
         what="for tests",
         meaning="Nothing.",
-        table1=tuple(make(model, seed) for seed in range(seeds) for model in models),
+        table1=tuple(training for pair in pairs for training in (pair.relu, pair.crelu)),
         table2=(),
         table4=(),
-        pairs=(Pair("tiny", make(("relu", "base"), 0), make(("crelu", "half"), 0)),),
+        pairs=(pairs[0],),
         photo_pair=Pair("imagenet", photo("baseline"), photo("crelu-conv1-7")),
         missing={},
         invariance=20,
@@ -33,7 +37,7 @@ def tiny(seeds=2, *, models=(("relu", "base"), ("crelu", "half")), epochs=1, opt
         shown=1,
         generated=False,
     )
-    return Scale(**{**vars(made), **changes})
+    return replace(made, **changes)
 
 
 def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **config):
