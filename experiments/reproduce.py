@@ -53,9 +53,6 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
     if not targets:
         raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list says what they are)")
     root = args.out or Path("runs") / f"reproduce-{scale.name}"
-    for folder in args.imported:
-        if not folder.is_dir() and not args.dry_run:
-            raise UsageError(f"--import: there is no folder {folder}")
     with ExitStack() as stack:
         means = resources(args.device, None if args.workers == MPI else args.workers, args.data, files)
         pool = None
@@ -107,8 +104,10 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"--{name} must be at least 1, got {value}")
     if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
         raise UsageError(f"--alexnet: there is no file {args.alexnet}")
-    if args.imagenet is not None and not args.dry_run and not args.imagenet.is_dir():
-        raise UsageError(f"--imagenet: there is no folder {args.imagenet}")
+    folders = [("--imagenet", args.imagenet), *(("--import", folder) for folder in args.imported)]
+    for option, folder in folders:
+        if folder is not None and not args.dry_run and not folder.is_dir():
+            raise UsageError(f"{option}: there is no folder {folder}")
     args.data = {name: path for names, path in args.data for name in names}
     return args
 

@@ -98,9 +98,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
                 ", ".join(reduced) or "nothing",
             ]
         )
-    missing = [
-        tag("li", tag("strong", f"{name}: "), why) for name, why in context.scale.missing.items() if name in TARGETS
-    ]
+    missing = [tag("li", tag("strong", f"{name}: "), why) for name, why in context.scale.missing.items()]
     if not has_photographs(context.scale, context.files):
         missing.append(tag("li", tag("strong", "table4, table5: "), "not run: needs --imagenet DIR"))
     left = [target.name for target in TARGETS.values() if target not in targets]

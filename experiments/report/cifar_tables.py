@@ -197,8 +197,8 @@ def gap(context: Context) -> list[Html]:
     lines = []
     for group in groups(context.scale.table1, context.records):
         row = papers[settings_key(group.settings), paper_dataset(group)]
-        names = ("train_error",), ("test_error",), ("test_error", "train_error")
-        ours = [percent(group.interval(*which)) for which in names]
+        train, test = group.interval("train_error"), group.interval("test_error")
+        ours = [percent(found) for found in (train, test, group.interval("test_error", less="train_error"))]
         lines.append([f"{group.label}, {DATASETS[group.settings.dataset]}", *ours, f"{row.single - row.train:.2f}"])
     head = ["network", "train %", "test %", "gap, points", "paper's gap"]
     words = (

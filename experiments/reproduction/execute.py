@@ -57,17 +57,18 @@ class Executor:
         """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
         (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
         left, busy = list(steps), dict[Future[Outcome], Step]()
-        open_, bad, asked = {step.name for step in steps}, set(blocked), False
+        unfinished, bad, stopping = {step.name for step in steps}, set(blocked), False
         slots: SimpleQueue[int] = SimpleQueue()
         for slot in range(self.workers):
             slots.put(slot)
         with ThreadPoolExecutor(self.workers) as pool, self._killing():
             while left or busy:
-                if self.stop() and not asked:
-                    asked, left = True, self._give_up(left)
+                if self.stop() and not stopping:
+                    stopping, left = True, self._give_up(left)
                     self._signal(signal.SIGINT)
                 left = self._without_blocked(left, bad)
-                for step in [step for step in left if not open_.intersection(step.needs)][: self.workers - len(busy)]:
+                ready = [step for step in left if not unfinished.intersection(step.needs)]
+                for step in ready[: self.workers - len(busy)]:
                     left.remove(step)
                     number = f"[{len(steps) - len(left)}/{len(steps)}]"
                     busy[pool.submit(self._do, step, slots, number)] = step
@@ -76,7 +77,7 @@ class Executor:
                     self._show_log(step)
                 for future in done:
                     step, outcome = busy.pop(future), future.result()
-                    open_.discard(step.name)
+                    unfinished.discard(step.name)
                     if outcome.how != "done":
                         bad.add(step.name)
                     self._note(outcome)
