@@ -10,8 +10,10 @@ from experiments import reproduce
 from experiments.common import run_main
 from experiments.reproduction.records import PREDICTIONS
 from experiments.reproduction.scales import Pair, Scale, convpool, photo
-from minicnn.checkpoint import save
+from minicnn.checkpoint import load, save
 
+CPU = ["--device", "cpu"]
+BAD = '<script>alert("x")</script>'  # must never reach a page as it is
 NONE = {"count": 0, "sha256": ""}
 
 
@@ -58,6 +60,16 @@ def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **c
         right = np.zeros(len(wrong), np.uint8)
         save(folder / PREDICTIONS, {"predicted": np.asarray(wrong, np.uint8), "right": right})
     return folder
+
+
+def results(root):
+    """What must not depend on how often it was interrupted."""
+    found = {}
+    for path in sorted((root / "runs").glob("*/result.json")):
+        values = {k: v for k, v in json.loads(path.read_text()).items() if k != "seconds"}
+        arrays, _ = load(path.with_name("checkpoint.npz"))
+        found[path.parent.name] = (values, {name: a.tobytes() for name, a in arrays.items()})
+    return found
 
 
 if __name__ == "__main__":  # experiments.reproduce with a tiny scale, as a program
