@@ -81,7 +81,7 @@ def grade(task: str, answer: Path, seed: int, seconds: float) -> tuple[str, str]
             [sys.executable, "-m", "exercises.worker", task, str(answer), str(seed), str(result)],
             stdin=subprocess.DEVNULL,
             start_new_session=True,  # so that what it starts can be stopped with it
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},  # steady times
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},  # small tasks
         )
         try:
             code = worker.wait(seconds)

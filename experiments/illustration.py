@@ -28,13 +28,14 @@ REGION = 3  # shifts in a pooling region
 
 INK, GREY, FAINT, LINE = "#1d2733", "#5b6672", "#eef1f4", "#cfd6dd"
 PLUS, MINUS = "#0b5cad", "#b3410a"  # the positive and the negative phase: told apart by colour-blind readers too
+COLOURS = (PLUS, MINUS)
 PALE = {PLUS: "#dcebfa", MINUS: "#fbe6da"}
 
 ROW, CELL = 30, 38  # height of a row; width of a cell of the matrix
 MATRIX, RESPONSES, PHASES, POOLED = 136, 500, (690, 754), 946  # left edges
 TOP = 232  # of the first row
 HEADS = 96  # baseline of the headings
-
+UNIT = 11  # length of a bar that stands for 1
 
 CAPTION = (
     "Outlined rows of W\u1d40 are the shifts that survive pooling, the columns of the paper's \u0174\u2093. "
@@ -53,14 +54,14 @@ class Layer(NamedTuple):
     switches: np.ndarray  # (R, 2 K): which shift of the region
 
 
-def compute(signal: tuple[int, ...], filters: tuple[tuple[int, ...], ...], region: int) -> Layer:
+def compute() -> Layer:
     """The signal as an image of height 1, through the operations that networks use."""
-    x = np.array(signal, float).reshape(1, 1, -1, 1)  # (N, H, W, C)
-    w = np.array(filters, float).T  # (l, K)
-    z = conv2d(x, w.reshape(1, -1, 1, len(filters)))
-    halves = crelu(z)
-    pooled, switches = (pool(halves, k=(1, region))[0, 0] for pool in (max_pool2d, max_pool2d_switches))
-    return Layer(shift_matrix(w, len(signal)), z[0, 0], halves[0, 0], pooled, switches)
+    x = np.array(SIGNAL, float).reshape(1, 1, -1, 1)  # (N, H, W, C)
+    w = np.array(FILTERS, float).T  # (l, K)
+    z = conv2d(x, w.reshape(1, -1, 1, len(FILTERS)))  # (1, 1, n, K)
+    halves = crelu(z)  # (1, 1, n, 2 K)
+    pooled, switches = (pool(halves, k=(1, REGION))[0, 0] for pool in (max_pool2d, max_pool2d_switches))
+    return Layer(shift_matrix(w, len(SIGNAL)), z[0, 0], halves[0, 0], pooled, switches)
 
 
 class Winner(NamedTuple):
@@ -123,7 +124,7 @@ def draw_matrix(d: Drawing, layer: Layer) -> None:
     zero = 158
     for k, value in enumerate(SIGNAL):
         left = MATRIX + k * CELL
-        height = 11 * abs(value)
+        height = UNIT * abs(value)
         colour = PLUS if value > 0 else MINUS
         d.rect(left + 9, zero - height if value > 0 else zero, CELL - 18, height, fill=colour, radius=2)
         d.text(left + CELL / 2, 211, number(value), anchor="middle", weight=600, name=f"x-{k + 1}")
@@ -142,8 +143,8 @@ def draw_matrix(d: Drawing, layer: Layer) -> None:
                 colour = GREY if value == 0 else PLUS if value > 0 else MINUS
                 d.text(MATRIX + (k + 0.5) * CELL, y + 20, number(value), anchor="middle", fill=colour)
         if (i, j) in selected:
-            colour = (PLUS, MINUS)[selected[i, j]]
-            d.rect(MATRIX + j * CELL, y, len(FILTERS[0]) * CELL, ROW - 2, stroke=colour, width=2.5, radius=3)
+            colour = COLOURS[selected[i, j]]
+            d.rect(MATRIX + j * CELL, y, len(FILTERS[0]) * CELL, ROW - 2, stroke=colour, thick=2.5, radius=3)
 
 
 def draw_responses(d: Drawing, layer: Layer) -> None:
@@ -154,10 +155,22 @@ def draw_responses(d: Drawing, layer: Layer) -> None:
         d.line(middle, top(layer, i, 0) - 2, middle, top(layer, i, n - 1) + ROW, LINE)
     for j, i in np.ndindex(layer.z.shape):
         value, y = float(layer.z[j, i]), top(layer, i, j)
-        width = 11 * abs(value)
+        width = UNIT * abs(value)
         colour = PLUS if value > 0 else MINUS
         d.rect(middle if value > 0 else middle - width, y + 6, width, ROW - 14, fill=colour, radius=2)
         d.text(RESPONSES + 146, y + 20, number(value), anchor="end", weight=600, name=f"z-{i + 1}-{j + 1}")
+
+
+def box(
+    d: Drawing, left: float, y: float, height: float, value: float, phase: int, *, kept: bool, name: str, size: int = 14
+) -> None:
+    """A number in the colour of its phase, grey if it is 0; outlined if max pooling keeps it."""
+    colour = COLOURS[phase]
+    fill, stroke, thick = PALE[colour] if value else "#ffffff", colour if kept else LINE, 2.5 if kept else 1
+    d.rect(left, y, 56, height, fill=fill, stroke=stroke, thick=thick, radius=4)
+    weight, ink = (600, colour) if value else (400, GREY)
+    base = y + height / 2 + 6
+    d.text(left + 28, base, number(value), anchor="middle", size=size, weight=weight, fill=ink, name=name)
 
 
 def draw_halves(d: Drawing, layer: Layer) -> None:
@@ -166,13 +179,8 @@ def draw_halves(d: Drawing, layer: Layer) -> None:
     K = layer.z.shape[1]
     for j, column in np.ndindex(layer.halves.shape):
         phase, i = divmod(column, K)
-        value, y, left = float(layer.halves[j, column]), top(layer, i, j), PHASES[phase]
-        colour = (PLUS, MINUS)[phase]
-        best = (i, j, phase) in won
-        d.rect(left, y, 56, ROW - 2, fill=PALE[colour] if value else "#ffffff", stroke=colour if best else LINE,
-               width=2.5 if best else 1, radius=4)  # fmt: skip
-        d.text(left + 28, y + 20, number(value), anchor="middle", weight=600 if value else 400,
-               fill=colour if value else GREY, name=f"{'pq'[phase]}-{i + 1}-{j + 1}")  # fmt: skip
+        value, name = float(layer.halves[j, column]), f"{'pq'[phase]}-{i + 1}-{j + 1}"
+        box(d, PHASES[phase], top(layer, i, j), ROW - 2, value, phase, kept=(i, j, phase) in won, name=name)
 
 
 def place(layer: Layer, i: int, region: int, phase: int) -> float:
@@ -189,7 +197,7 @@ def draw_links(d: Drawing, layer: Layer) -> None:
         d.rect(PHASES[0] - 8, y - 5, 136, REGION * ROW + 8, fill=FAINT, radius=8)
     for w in winners(layer):
         start, end = top(layer, w.filter, w.shift) + ROW / 2 - 1, place(layer, w.filter, w.region, w.phase) + 16
-        d.curve(PHASES[w.phase] + 56, start, PHASES[1] + 62, POOLED, end, (PLUS, MINUS)[w.phase])
+        d.curve(PHASES[w.phase] + 56, start, PHASES[1] + 62, POOLED, end, COLOURS[w.phase])
 
 
 def draw_pooled(d: Drawing, layer: Layer) -> None:
@@ -198,13 +206,10 @@ def draw_pooled(d: Drawing, layer: Layer) -> None:
     K = layer.z.shape[1]
     for r, column in np.ndindex(layer.pooled.shape):
         phase, i = divmod(column, K)
-        y, colour, value = place(layer, i, r, phase), (PLUS, MINUS)[phase], float(layer.pooled[r, column])
-        d.rect(POOLED, y, 56, 32, fill=PALE[colour] if value else "#ffffff", stroke=colour if value else LINE,
-               width=2.5 if value else 1, radius=4)  # fmt: skip
-        d.text(POOLED + 28, y + 22, number(value), anchor="middle", size=16, weight=600 if value else 400,
-               fill=colour if value else GREY, name=f"pooled-{'pq'[phase]}-{i + 1}-{r + 1}")  # fmt: skip
+        y, value, name = place(layer, i, r, phase), float(layer.pooled[r, column]), f"{'pq'[phase]}-{i + 1}-{r + 1}"
+        box(d, POOLED, y, 32, value, phase, kept=value > 0, name=f"pooled-{name}", size=16)
         switch = f"shift {found[i, r, phase].shift + 1}" if value else "no switch"
-        d.text(POOLED + 70, y + 21, switch, fill=INK if value else GREY, name=f"switch-{'pq'[phase]}-{i + 1}-{r + 1}")
+        d.text(POOLED + 70, y + 21, switch, fill=INK if value else GREY, name=f"switch-{name}")
 
 
 def main(arguments: list[str]) -> int:
@@ -220,7 +225,7 @@ def main(arguments: list[str]) -> int:
         print(f"would draw {len(SIGNAL)} numbers and {len(FILTERS)} filters to {args.out}")
         return 0
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    atomic_write_text(args.out, draw(compute(SIGNAL, FILTERS, REGION)))
+    atomic_write_text(args.out, draw(compute()))
     print(f"Saved {args.out}.")
     return 0
 

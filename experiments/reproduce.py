@@ -25,16 +25,17 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from experiments.common import StopSignal, UsageError, command, duration, run_main
+from experiments.imagenet_settings import TRAIN_IMAGES
 from experiments.ranks import cluster_executor
 from experiments.report.page import write_report
-from experiments.reproduction import plan
+from experiments.reproduction import photos, plan
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor, Outcome
 from experiments.reproduction.export import export
 from experiments.reproduction.plan import Estimator, Item, make_plan
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
-from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+from experiments.reproduction.targets import TARGETS, Files, Target, chosen, generated, steps_of
 
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
@@ -52,9 +53,6 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
     if not targets:
         raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list says what they are)")
     root = args.out or Path("runs") / f"reproduce-{scale.name}"
-    for folder in args.imported:
-        if not folder.is_dir() and not args.dry_run:
-            raise UsageError(f"--import: there is no folder {folder}")
     with ExitStack() as stack:
         means = resources(args.device, None if args.workers == MPI else args.workers, args.data, files)
         pool = None
@@ -106,8 +104,10 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"--{name} must be at least 1, got {value}")
     if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
         raise UsageError(f"--alexnet: there is no file {args.alexnet}")
-    if args.imagenet is not None and not args.dry_run and not args.imagenet.is_dir():
-        raise UsageError(f"--imagenet: there is no folder {args.imagenet}")
+    folders = [("--imagenet", args.imagenet), *(("--import", folder) for folder in args.imported)]
+    for option, folder in folders:
+        if folder is not None and not args.dry_run and not folder.is_dir():
+            raise UsageError(f"{option}: there is no folder {folder}")
     args.data = {name: path for names, path in args.data for name in names}
     return args
 
@@ -153,23 +153,23 @@ def reproduce(
     items: list[Item] = []
     with StopSignal() as stop:
         if not args.report:
-            images = plan.GENERATED if scale.generated and means.files.imagenet is None else None
-            items = make_plan(steps, records, Estimator(means.devices[0], images))
+            photographs = photos.TRAIN if generated(scale, means.files) else TRAIN_IMAGES
+            items = make_plan(steps, records, Estimator(means.devices[0], photographs))
             print(f"{plan.show(items, args.workers)}\n", flush=True)
             if args.dry_run:
                 return 0
             records.root.mkdir(parents=True, exist_ok=True)
             executor = Executor(records, means, args.workers, stop, pool)
-            closed = [item.step.name for item in items if item.state in (plan.UNUSABLE, plan.BLOCKED)]
+            closed = [item.step.name for item in items if item.closed]
             outcomes = executor.run([item.step for item in items if item.open], closed)
         elif args.dry_run:
             return 0
         report = write_report(records.root, targets, scale, records, means, line)
         if args.export:
-            counts = export(records, steps, args.export, dict(means.data))
+            runs, analyses = export(records, steps, args.export, means.data)
             exported = Records([args.export, *records.roots])
             write_report(args.export, targets, scale, exported, means, line)
-            print(f"exported {counts[0]} runs and {counts[1]} analyses to {args.export}")
+            print(f"exported {runs} runs and {analyses} analyses to {args.export}")
         print(summary(items, outcomes, records, means))
         print(f"report: {report}")
         if stop():
@@ -192,7 +192,7 @@ def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records
         elif outcome.how == "not started" and outcome.why.startswith("needs"):
             lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
     for item in items:
-        if item.state in (plan.UNUSABLE, plan.BLOCKED):
+        if item.closed:
             lines.append(f"{item.state.upper()} {item.step.name}: {item.note}")
     return "\n".join(lines)
 

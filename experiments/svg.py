@@ -28,18 +28,18 @@ class Drawing:
         self,
         left: float,
         top: float,
-        width_: float,
+        width: float,
         height: float,
         *,
         fill: str = "none",
         stroke: str = "none",
-        width: float = 1,
+        thick: float = 1,
         radius: float = 0,
     ) -> None:
-        """A rectangle; `width` is that of its outline."""
+        """A rectangle; `thick` is its outline, `radius` that of its corners."""
         self._lines.append(
-            f'<rect x="{left:g}" y="{top:g}" width="{width_:g}" height="{height:g}" rx="{radius:g}" '
-            f'fill="{fill}" stroke="{stroke}" stroke-width="{width:g}"/>'
+            f'<rect x="{left:g}" y="{top:g}" width="{width:g}" height="{height:g}" rx="{radius:g}" '
+            f'fill="{fill}" stroke="{stroke}" stroke-width="{thick:g}"/>'
         )
 
     def circle(self, x: float, y: float, radius: float, *, fill: str) -> None:

@@ -66,7 +66,7 @@ def test_commands_are_understood(line, monkeypatch, capsys):
         return
     for experiment in (cifar, imagenet):
         monkeypatch.setattr(experiment, "estimate", lambda *_: "")
-    monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000, 50_000))
+    monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000))
     main = importlib.import_module(module).main
     arguments = [a if a.startswith("--") else a.replace("gpu", "cpu") for a in arguments]
     if "--help" in arguments:

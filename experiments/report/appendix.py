@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from experiments.common import duration
 from experiments.report.charts import Line, line_chart
-from experiments.report.context import Context, absent, read_results, read_rows
-from experiments.report.figures import picture
+from experiments.report.cifar_tables import describe
+from experiments.report.context import Context, absent, picture, read_results, read_rows
 from experiments.report.groups import Group, families, groups
 from experiments.report.html import Html, link, note, table, tag
-from experiments.report.tables import describe
 from experiments.reproduction.records import Record
-from experiments.reproduction.targets import TARGETS, Target
+from experiments.reproduction.targets import TARGETS, Target, has_photographs
 
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",
@@ -24,7 +24,7 @@ PICTURES = {
 
 
 def theory(context: Context) -> list[Html]:
-    (step,) = TARGETS["theory"].steps(context.scale, context.files)
+    (step,) = context.analyses("theory")
     folder = context.folder(step)
     if folder is None:
         return [absent("the statements were not checked.")]
@@ -53,9 +53,8 @@ def _colour(one: dict[str, Any]) -> str:
 
 def curves(context: Context) -> list[Html]:
     """Training error by epoch, the mean over seeds, and where the test error ended."""
-    trainings = (*context.scale.table1, *context.scale.table2, *context.scale.table4)
     found = []
-    for family in families(groups(trainings, context.records)):
+    for family in families(groups(context.scale.trainings, context.records)):
         lines = {group.label: line for group in family if (line := _line(group)) is not None}
         if lines:
             photos = not hasattr(family[0].settings, "model")
@@ -66,26 +65,26 @@ def curves(context: Context) -> list[Html]:
 
 
 def _line(group: Group) -> Line | None:
-    by_epoch: dict[int, list[float]] = {}
+    by_epoch: dict[float, list[float]] = {}
     for run in group.runs.values():
         for row in read_rows(run.folder / "metrics.csv"):
             try:
-                epoch, error = int(row["epoch"]), float(row["train_error"])
-            except (KeyError, ValueError):
+                epoch, error = float(row["epoch"]), float(row["train_error"])
+            except ValueError:
                 continue
-            by_epoch.setdefault(epoch, []).append(error)
+            if math.isfinite(epoch) and math.isfinite(error):
+                by_epoch.setdefault(epoch, []).append(error)
     test = group.interval("test_error")
     if not by_epoch or test is None:
         return None
-    points = [(float(epoch), sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
+    points = [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]
     return Line(points, (points[-1][0], test.mean))
 
 
 def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
     """What is smaller than in the paper, and what is not there at all."""
-    trainings = (*context.scale.table1, *context.scale.table2, *context.scale.table4)
     lines = []
-    for family in families(groups(trainings, context.records)):
+    for family in families(groups(context.scale.trainings, context.records)):
         finished = sum(len(group.records) for group in family)
         planned = sum(len(group.trainings) for group in family)
         first = next((record for group in family for record in group.records), None)
@@ -99,10 +98,8 @@ def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
                 ", ".join(reduced) or "nothing",
             ]
         )
-    missing = [
-        tag("li", tag("strong", f"{name}: "), why) for name, why in context.scale.missing.items() if name in TARGETS
-    ]
-    if not context.scale.generated and context.files.imagenet is None:
+    missing = [tag("li", tag("strong", f"{name}: "), why) for name, why in context.scale.missing.items()]
+    if not has_photographs(context.scale, context.files):
         missing.append(tag("li", tag("strong", "table4, table5: "), "not run: needs --imagenet DIR"))
     left = [target.name for target in TARGETS.values() if target not in targets]
     if left:
@@ -117,8 +114,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
 
 def runs(context: Context) -> list[Html]:
     """Every run: where, how, how long; and on what machines."""
-    trainings = (*context.scale.table1, *context.scale.table2, *context.scale.table4)
-    records = [record for group in groups(trainings, context.records) for record in group.records]
+    records = [record for group in groups(context.scale.trainings, context.records) for record in group.records]
     if not records:
         return [absent("no run is finished.")]
     lines = [_run(context, record) for record in records]
@@ -138,13 +134,12 @@ def runs(context: Context) -> list[Html]:
 def _run(context: Context, record: Record) -> list[Any]:
     environment = record.parts[0].config.get("environment", {})
     device = environment.get("device", "?") if isinstance(environment, dict) else "?"
-    errors = record.errors
     return [
         link(record.training.name, context.href(record.folder)),
         str(record.training.settings.seed),
         device,
         duration(record.seconds),
-        f"{sum(errors) / len(errors):.2f}",
+        f"{record.test_error:.2f}",
     ]
 
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 from experiments.report.html import Html, tag
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 52
+LEFT, RIGHT, TOP, BOTTOM = 60, 16, 14, 52  # margins
 STYLES = 8  # kinds of lines in style.css: .line0, .line1, ...
-ROW = 46
+ROW = 46  # height of a bar with its label
 
 
 class Line(NamedTuple):
     """Points (x, y), and one at the end that is marked, such as a test error."""
 
     points: Sequence[tuple[float, float]]
-    mark: tuple[float, float] | None = None
+    mark: tuple[float, float]
 
 
 class Bar(NamedTuple):
@@ -41,30 +41,33 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 def line_chart(title: str, lines: Mapping[str, Line], *, x: str, y: str) -> Html:
     """Lines by label, y from 0; the legend is below, in words of the page."""
-    points = [p for line in lines.values() for p in (*line.points, *([line.mark] if line.mark else []))]
-    right, top = max(p[0] for p in points), 1.05 * max(p[1] for p in points) or 1.0
-    left = min(p[0] for p in points)
-    across, up = max(right - left, 1e-9), WIDTH - LEFT - RIGHT
+    points = [p for line in lines.values() for p in (*line.points, line.mark)]
+    left, right = min(p[0] for p in points), max(p[0] for p in points)
+    top = 1.05 * max(p[1] for p in points) or 1.0
+    span = max(right - left, 1e-9)
 
     def at(p: tuple[float, float]) -> tuple[float, float]:
-        return LEFT + up * (p[0] - left) / across, TOP + (HEIGHT - TOP - BOTTOM) * (1 - p[1] / top)
+        """From data to pixels."""
+        return (
+            LEFT + (WIDTH - LEFT - RIGHT) * (p[0] - left) / span,
+            TOP + (HEIGHT - TOP - BOTTOM) * (1 - p[1] / top),
+        )
 
     marks = []
     for value in ticks(0, top):
-        (_, h) = at((left, value))
-        marks.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=_n(h), y2=_n(h), class_="grid"))
-        marks.append(tag("text", f"{value:g}", x=LEFT - 8, y=_n(h + 4), class_="end"))
+        _, height = at((left, value))
+        marks.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=_px(height), y2=_px(height), class_="grid"))
+        marks.append(tag("text", f"{value:g}", x=LEFT - 8, y=_px(height + 4), class_="end"))
     for value in ticks(left, right, 10):
         if value == int(value):
-            marks.append(tag("text", f"{value:g}", x=_n(at((value, 0))[0]), y=HEIGHT - BOTTOM + 20, class_="middle"))
+            marks.append(tag("text", f"{value:g}", x=_px(at((value, 0))[0]), y=HEIGHT - BOTTOM + 20, class_="middle"))
     marks.append(tag("text", x, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="middle"))
     marks.append(tag("text", y, x=16, y=HEIGHT / 2, class_="middle", transform=f"rotate(-90 16 {HEIGHT / 2:g})"))
     for i, line in enumerate(lines.values()):
-        drawn = " ".join(f"{_n(a)},{_n(b)}" for a, b in map(at, line.points))
+        drawn = " ".join(f"{_px(a)},{_px(b)}" for a, b in map(at, line.points))
         marks.append(tag("polyline", points=drawn, class_=f"line line{i % STYLES}"))
-        if line.mark:
-            a, b = at(line.mark)
-            marks.append(tag("circle", cx=_n(a), cy=_n(b), r=5, class_=f"dot dot{i % STYLES}"))
+        a, b = at(line.mark)
+        marks.append(tag("circle", cx=_px(a), cy=_px(b), r=5, class_=f"dot dot{i % STYLES}"))
     return tag("figure", _svg(title, HEIGHT, marks), _legend(list(lines)), tag("figcaption", title))
 
 
@@ -84,7 +87,7 @@ def interval_chart(title: str, bars: Sequence[Bar], *, x: str) -> Html:
     height = ROW * len(bars) + BOTTOM + TOP
 
     def at(value: float) -> str:
-        return _n(24 + (WIDTH - 48) * (value - low) / (high - low))
+        return _px(24 + (WIDTH - 48) * (value - low) / (high - low))
 
     bottom = height - BOTTOM
     marks = []
@@ -109,5 +112,6 @@ def _svg(title: str, height: float, marks: Sequence[Html]) -> Html:
     )  # fmt: skip
 
 
-def _n(value: float) -> str:
+def _px(value: float) -> str:
+    """Pixels, short."""
     return f"{value:.1f}"

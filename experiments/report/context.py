@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import math
 import os
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from experiments.report.html import Html, escape, join, link, tag
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
 from experiments.reproduction.steps import Step, Training
-from experiments.reproduction.targets import Files
+from experiments.reproduction.targets import TARGETS, Files, generated
 from minicnn.analysis.statistics import Interval
 
 NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001
@@ -40,11 +42,16 @@ class Context:
 
     def data_of(self, settings: Any) -> str:
         """What a network was trained on; pictures that were generated are not ImageNet."""
-        generated = settings.dataset == "imagenet" and self.files.imagenet is None and self.scale.generated
-        return "generated pictures" if generated else DATASETS[settings.dataset]
+        if settings.dataset == "imagenet" and generated(self.scale, self.files):
+            return "generated pictures"
+        return DATASETS[settings.dataset]
 
     def title(self, training: Training) -> str:
         return f"{training.settings.label}, {self.data_of(training.settings)}"
+
+    def analyses(self, target: str) -> list[Step]:
+        """What a target shows beside trainings."""
+        return [step for step in TARGETS[target].steps(self.scale, self.files) if step.makes]
 
     def folder(self, step: Step) -> Path | None:
         """Where a finished analysis is."""
@@ -79,10 +86,10 @@ def number(value: Any, digits: int = 3, sign: str = "") -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """A CSV file of ours; nothing where it is missing or damaged."""
+    """A CSV file of ours; nothing where it is missing or damaged, and "" for a column that it does not have."""
     try:
         with open(path, newline="") as file:
-            return [{str(k): v or "" for k, v in row.items()} for row in csv.DictReader(file)]
+            return [defaultdict(str, {str(k): v or "" for k, v in row.items()}) for row in csv.DictReader(file)]
     except (OSError, ValueError, csv.Error):
         return []
 
@@ -94,6 +101,22 @@ def read_results(path: Path) -> dict[str, Any]:
     except (OSError, UsageError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def picture(path: Path, words: str) -> Html:
+    """A PNG file in the page itself; `words` are its caption, and say what it shows to who cannot see it."""
+    try:
+        content = base64.b64encode(path.read_bytes()).decode()
+    except OSError:
+        why = f"no picture ({path.name}): it is drawn where matplotlib is installed (pip install 'minicnn[figures]')."
+        return absent(why)
+    image = tag("img", src=f"data:image/png;base64,{content}", alt=words, loading="lazy")
+    return tag("figure", tag("div", image, class_="paper"), tag("figcaption", words))
+
+
+def not_comparable(reduced: Sequence[str]) -> str:
+    """A sentence to add where runs are smaller than the paper's."""
+    return f" Not comparable with the paper: {', '.join(reduced)}." if reduced else ""
 
 
 def absent(why: str) -> Html:

@@ -13,7 +13,7 @@ import numpy as np
 from experiments.reproduction.records import Record, Records, wrong_images
 from experiments.reproduction.steps import Training
 from experiments.runs import Run
-from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval
+from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
 
 Unit = tuple[int, str]  # a network: its seed, and its fold
 
@@ -55,12 +55,10 @@ class Group:
             for part, run in zip(record.training.parts, record.parts, strict=True)
         }
 
-    def interval(self, *names: str) -> Interval | None:
-        """Of a number in result.json over seeds and folds; of two names, their difference."""
-        values = [
-            float(run.result[names[0]]) - sum(float(run.result[name]) for name in names[1:])
-            for run in self.runs.values()
-        ]
+    def interval(self, name: str, *, less: str | None = None) -> Interval | None:
+        """Of a number in result.json over seeds and folds; of its difference to another, `less`."""
+        results = [run.result for run in self.runs.values()]
+        values = [float(result[name]) - (float(result[less]) if less else 0.0) for result in results]
         return t_interval(values) if values else None
 
     @cached_property
@@ -98,6 +96,11 @@ class Comparison:
     images: Interval | None
     p: float | None  # of McNemar's test, for one pair of networks
 
+    @property
+    def verdict(self) -> str:
+        """In words, a claim only where the interval over seeds allows one."""
+        return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
+
 
 def compare(one: Group, other: Group, data: Mapping[str, Path]) -> Comparison | None:
     """By what both have: the same seeds and folds; None if there is nothing."""
@@ -106,10 +109,10 @@ def compare(one: Group, other: Group, data: Mapping[str, Path]) -> Comparison | 
         return None
     errors, others = ([float(g.runs[unit].result["test_error"]) for unit in units] for g in (one, other))
     where = data.get(one.settings.dataset)
-    wrong = [[wrong_images(group.runs[unit], where) for unit in units] for group in (one, other)]
-    known = [w for of_one in wrong for w in of_one if w is not None]
+    wrong = [wrong_images(group.runs[unit], where) for group in (one, other) for unit in units]
+    known = [w for w in wrong if w is not None]
     images = p = None
-    if len(known) == 2 * len(units) and len({w.shape for w in known}) == 1:
+    if len(known) == len(wrong) and len({w.shape for w in known}) == 1:
         a, b = np.array(known[: len(units)]), np.array(known[len(units) :])
         images = bootstrap(a, b)
         p = mcnemar(a[0], b[0]) if len(units) == 1 else None

@@ -7,34 +7,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import minicnn
-from experiments.report import appendix, figures, more_tables, tables
+from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, networks
 from experiments.report.context import Context
-from experiments.report.groups import compare, families, groups
-from experiments.report.html import Html, join, note, tag
+from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records
-from experiments.reproduction.scales import BASE, HALF, Scale
+from experiments.reproduction.scales import Scale
 from experiments.reproduction.targets import Target
-from minicnn.analysis.statistics import verdict
 from minicnn.checkpoint import atomic_write_text
 
 NAME = "report.html"
 PAPER = "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear Units"
 SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
-    "table1": ("Table 1: CIFAR-10 and CIFAR-100", tables.table1),
-    "table2": ("Table 2: CIFAR with VGG", tables.table2),
-    "table3": ("Table 3: comparison on CIFAR", tables.table3),
-    "table4": ("Table 4: ImageNet", more_tables.table4),
-    "table5": ("Table 5: comparison on ImageNet", more_tables.table5),
-    "table6": ("Table 6: outgoing weights", more_tables.table6),
-    "tableS1": ("Table S1: reconstruction ratios", more_tables.table_s1),
-    "networks": ("Tables S2 to S13: the networks", more_tables.networks),
-    "gap": ("Section 4.1: training and test error", tables.gap),
-    "figure1": ("Figure 1: filters and their pairs", figures.figure1),
-    "figure2": ("Figure 2: histograms of pairs", figures.figure2),
-    "figure3": ("Figure 3: histograms with CReLU", figures.figure3),
-    "figure4": ("Figure 4: invariance", figures.figure4),
-    "figure5": ("Figures 5 and S2: reconstructions", figures.figure5),
+    "table1": ("Table 1: CIFAR-10 and CIFAR-100", cifar_tables.table1),
+    "table2": ("Table 2: CIFAR with VGG", cifar_tables.table2),
+    "table3": ("Table 3: comparison on CIFAR", cifar_tables.table3),
+    "table4": ("Table 4: ImageNet", imagenet_tables.table4),
+    "table5": ("Table 5: comparison on ImageNet", imagenet_tables.table5),
+    "table6": ("Table 6: outgoing weights", analyses.table6),
+    "tableS1": ("Table S1: reconstruction ratios", analyses.table_s1),
+    "networks": ("Tables S2 to S13: the networks", networks.networks),
+    "gap": ("Section 4.1: training and test error", cifar_tables.gap),
+    "figure1": ("Figure 1: filters and their pairs", analyses.figure1),
+    "figure2": ("Figure 2: histograms of pairs", analyses.figure2),
+    "figure3": ("Figure 3: histograms with CReLU", analyses.figure3),
+    "figure4": ("Figure 4: invariance", analyses.figure4),
+    "figure5": ("Figures 5 and S2: reconstructions", analyses.figure5),
     "theory": ("Theorems and claims", appendix.theory),
 }
 
@@ -51,7 +49,7 @@ def write_report(
 
 def page(context: Context, targets: Sequence[Target], command: str) -> Html:
     parts = {
-        "brief": ("In brief", brief(context)),
+        "brief": ("In brief", cifar_tables.brief(context)),
         "reduced": ("What was reduced", appendix.reductions(context, targets)),
     }
     for target in targets:
@@ -59,7 +57,7 @@ def page(context: Context, targets: Sequence[Target], command: str) -> Html:
         parts[target.name] = (title, make(context))
     parts["curves"] = ("Learning curves", appendix.curves(context))
     parts["runs"] = ("How it was made", [tag("pre", tag("code", command)), *appendix.runs(context)])
-    links = [tag("li", tag("a", title.split(":")[0], href=f"#{name}")) for name, (title, _) in parts.items()]
+    links = [tag("li", link(title.split(":")[0], f"#{name}")) for name, (title, _) in parts.items()]
     body = join(
         [
             tag("a", "To the results", href="#results", class_="skip"),
@@ -93,27 +91,3 @@ def header(context: Context) -> Html:
         tag("p", tag("cite", PAPER), " (Shang, Sohn, Almeida, Lee; ICML 2016)"),
         tag("p", tag("strong", f"Scale {context.scale.name}: "), f"{context.scale.what}. Written {made}."),
     )
-
-
-def brief(context: Context) -> list[Html]:
-    """The paper's main comparison in words, with nothing said that has no interval."""
-    found: list[Html] = []
-    for family in families(groups(context.scale.table1, context.records)):
-        by_key = {tables.settings_key(group.settings): group for group in family}
-        if BASE in by_key and HALF in by_key:
-            made = compare(by_key[HALF], by_key[BASE], context.data)
-            words = "No pair of these networks is finished."
-            if made is not None:
-                words = verdict(made.one.label, made.other.label, made.seeds, f"paired {made.one.unit}")
-            sign = made.seeds.sign if made else 0
-            kind = {-1: "good", 1: "bad", 0: "so-so"}[sign]
-            found.append(
-                tag("li", tag("strong", tables.describe(family[0])), tag("span", words), class_=f"card {kind}")
-            )
-    words = (
-        "CReLU with half the filters against the ReLU baseline, which has twice as many parameters: the paper's main "
-        "comparison, by test error. A claim is made only where an interval over seeds allows one."
-    )
-    reduced = any(training.settings.reductions for training in context.scale.table1)
-    warning = note("These runs are smaller than the paper's: ", tag("a", "what that means", href="#reduced"), ".")
-    return [tag("p", words), tag("ul", found, class_="cards"), *([warning] if reduced else [])]

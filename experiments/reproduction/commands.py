@@ -11,7 +11,7 @@ from experiments.common import command
 from experiments.reproduction import photos
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import IMAGENET, PICTURES, RUNS, Step
-from experiments.reproduction.targets import Files
+from experiments.reproduction.targets import ALEXNET, Files
 from minicnn.backend import gpu_problem
 from minicnn.parallel import threads
 
@@ -40,7 +40,7 @@ class Resources:
         for training in step.of:
             record = records.training(training)
             made += ["--run", str(record.folder if record else records.root / RUNS / training.name)]
-        if step.name == "pairing-alexnet":
+        if step.name == ALEXNET:
             made += ["--weights", str(self.files.alexnet)]
         if step.data == "imagenet":
             made += ["--data", str(self.files.imagenet or records.root / PICTURES)]

@@ -49,38 +49,39 @@ class Executor:
     workers: int
     stop: Callable[[], bool]
     pool: Pool | None = None  # of ranks that do the work, as many as `workers`; None: it is done on this machine
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _speaking: set[str] = field(default_factory=set)  # steps whose logs grow
-    _shown: dict[Path, int] = field(default_factory=dict)  # how much of a log was shown
+    _shown: dict[str, int] = field(default_factory=dict)  # by step: how many bytes of its log were shown
 
     def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Outcome]:
         """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
         (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
         left, busy = list(steps), dict[Future[Outcome], Step]()
-        open_, bad, asked = {step.name for step in steps}, set(blocked), False
+        unfinished, bad, stopping = {step.name for step in steps}, set(blocked), False
         slots: SimpleQueue[int] = SimpleQueue()
         for slot in range(self.workers):
             slots.put(slot)
         with ThreadPoolExecutor(self.workers) as pool, self._killing():
             while left or busy:
-                if self.stop() and not asked:
-                    asked, left = True, self._give_up(left)
+                if self.stop() and not stopping:
+                    stopping, left = True, self._give_up(left)
                     self._signal(signal.SIGINT)
                 left = self._without_blocked(left, bad)
-                for step in [step for step in left if not open_.intersection(step.needs)][: self.workers - len(busy)]:
+                ready = [step for step in left if not unfinished.intersection(step.needs)]
+                for step in ready[: self.workers - len(busy)]:
                     left.remove(step)
                     number = f"[{len(steps) - len(left)}/{len(steps)}]"
                     busy[pool.submit(self._do, step, slots, number)] = step
                 done, _ = wait(busy, POLL, FIRST_COMPLETED)
-                self._show_logs()
+                for step in busy.values():
+                    self._show_log(step)
                 for future in done:
                     step, outcome = busy.pop(future), future.result()
-                    open_.discard(step.name)
+                    unfinished.discard(step.name)
                     if outcome.how != "done":
                         bad.add(step.name)
                     self._note(outcome)
-        return list(self.outcomes.values())
+        return list(self._outcomes.values())
 
     def _without_blocked(self, left: Sequence[Step], bad: set[str]) -> list[Step]:
         """The steps that may still be done; those that need a bad one become bad themselves."""
@@ -95,7 +96,7 @@ class Executor:
 
     def _give_up(self, left: Sequence[Step]) -> list[Step]:
         for step in left:
-            self.outcomes[step.name] = Outcome(step, "not started", "interrupted before it began")
+            self._outcomes[step.name] = Outcome(step, "not started", "interrupted before it began")
         return []
 
     @contextmanager
@@ -108,7 +109,7 @@ class Executor:
             raise
 
     def _note(self, outcome: Outcome) -> None:
-        self.outcomes[outcome.step.name] = outcome
+        self._outcomes[outcome.step.name] = outcome
         why = f": {outcome.why}" if outcome.why else ""
         took = f", {duration(outcome.seconds)}" if outcome.seconds else ""
         print(f"{outcome.how}  {outcome.step.name}{took}{why}", file=sys.stderr, flush=True)
@@ -125,30 +126,27 @@ class Executor:
         try:
             print(f"{number}  {step.name}", file=sys.stderr, flush=True)
             code, why = self._process(step, slot)
-        except OSError as error:  # no space for the log, no memory for a process
-            code, why = 1, str(error)
+            how, why = self._finished(step) if code == 0 else ("failed", why)
+        except OSError as error:  # no space for the log or the stamp, no memory for a process
+            code, how, why = 1, "failed", str(error)
         finally:
             slots.put(slot)
-        seconds = time.monotonic() - start
         if code != 0 and self.stop():
-            return Outcome(step, "interrupted", "saved" if step.training and code == INTERRUPTED else "", seconds)
-        if code != 0:
-            return Outcome(step, "failed", why, seconds)
-        return self._finished(step, seconds)
+            how, why = "interrupted", "saved" if step.training and code == INTERRUPTED else ""
+        return Outcome(step, how, why, time.monotonic() - start)
+
+    def _log(self, step: Step, kind: str) -> Path:
+        return self.records.root / LOGS / f"{step.name}.{kind}"
 
     def _process(self, step: Step, slot: int) -> tuple[int, str]:
         """(exit code, the last that it said)"""
-        log = self.records.root / LOGS / step.name
-        out, err = log.with_name(f"{log.name}.out"), log.with_name(f"{log.name}.err")
+        out, err = self._log(step, "out"), self._log(step, "err")
+        err.unlink(missing_ok=True)  # what it said in an earlier session is not shown again
         command = [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)]
-        self._speaking.add(step.name)
-        try:
-            if self.pool is None:
-                code = self._here(step, command, out, err)
-            else:  # the launcher's signals reach the ranks by themselves
-                code = self.pool.submit(run_program, command, self.resources.settings(), out, err).result()
-        finally:
-            self._speaking.discard(step.name)
+        if self.pool is None:
+            code = self._here(step, command, out, err)
+        else:  # the launcher's signals reach the ranks by themselves
+            code = self.pool.submit(run_program, command, self.resources.settings(), out, err).result()
         said = [line for line in err.read_text(errors="replace").splitlines() if line.strip()]
         why = said[-1] if said else "it said nothing"
         return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
@@ -173,30 +171,26 @@ class Executor:
         process.stdin.close()
         return code
 
-    def _finished(self, step: Step, seconds: float) -> Outcome:
-        """Check that the result is there, and remember what an analysis was made of."""
+    def _finished(self, step: Step) -> tuple[str, str]:
+        """("done" or "failed", why): check that the result is there; remember what an analysis was made of."""
         if step.training is not None:
             record = self.records.training(step.training)
             if record is None:
-                why = self.records.problems.get(step.name, "it ended without a result")
-                return Outcome(step, "failed", why, seconds)
-            errors = record.errors
-            return Outcome(step, "done", f"test error {sum(errors) / len(errors):.2f} %", seconds)
+                return "failed", self.records.problems.get(step.name, "it ended without a result")
+            return "done", f"test error {record.test_error:.2f} %"
         if step.makes:
             write_json(step.folder(self.records.root) / STAMP, self.records.stamp(step))
-        return Outcome(step, "done", "", seconds)
+        return "done", ""
 
-    def _show_logs(self) -> None:
-        """Pass on whole lines that the running steps have said."""
-        for name in list(self._speaking):
-            path = self.records.root / LOGS / f"{name}.err"
-            try:
-                with open(path, "rb") as file:
-                    file.seek(self._shown.get(path, 0))
-                    text = file.read()
-            except OSError:
-                continue
-            whole = text[: text.rfind(b"\n") + 1]
-            self._shown[path] = self._shown.get(path, 0) + len(whole)
-            for line in whole.decode(errors="replace").splitlines():
-                print(f"  {name}: {line}", file=sys.stderr, flush=True)
+    def _show_log(self, step: Step) -> None:
+        """Pass on the whole lines that a step has said since the last call."""
+        try:
+            with open(self._log(step, "err"), "rb") as file:
+                file.seek(self._shown.get(step.name, 0))
+                text = file.read()
+        except OSError:
+            return
+        whole = text[: text.rfind(b"\n") + 1]
+        self._shown[step.name] = self._shown.get(step.name, 0) + len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            print(f"  {step.name}: {line}", file=sys.stderr, flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
@@ -15,7 +15,7 @@ COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.
 LARGEST = 1_000_000  # bytes, of weights and of files of analyses
 
 
-def export(records: Records, steps: Iterable[Step], folder: Path, data: dict[str, Path]) -> tuple[int, int]:
+def export(records: Records, steps: Iterable[Step], folder: Path, data: Mapping[str, Path]) -> tuple[int, int]:
     """Write what is finished of the steps; (trainings, analyses) that were."""
     trainings = analyses = 0
     for step in steps:

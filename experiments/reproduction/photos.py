@@ -19,6 +19,7 @@ from minicnn.checkpoint import atomic_write
 from minicnn.data.textures import textures
 
 MODULE = "experiments.reproduction.photos"
+TRAIN, VALIDATION = 200, 60  # pictures
 MOST = 100_000
 SIZES = (48, 96)  # of sides, in pixels: from, to
 
@@ -28,8 +29,10 @@ def main(arguments: list[str]) -> int:
         prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     p.add_argument("--out", type=Path, required=True, help="a folder that does not exist yet")
-    p.add_argument("--train", type=int, default=200, metavar="N", help="training pictures (default 200)")
-    p.add_argument("--validation", type=int, default=60, metavar="N", help="validation pictures (default 60)")
+    p.add_argument("--train", type=int, default=TRAIN, metavar="N", help=f"training pictures (default {TRAIN})")
+    p.add_argument(
+        "--validation", type=int, default=VALIDATION, metavar="N", help=f"validation pictures (default {VALIDATION})"
+    )
     args = p.parse_args(arguments)
     if args.out.exists():
         raise UsageError(f"{args.out} is there already; remove it, or choose another --out")

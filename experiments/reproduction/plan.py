@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.common import duration, get_device, table
 from experiments.estimate import seconds_per_image
-from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
+from experiments.imagenet_settings import ImagenetSettings
 from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.steps import Step, Training
-from experiments.settings import TEST_IMAGES, Settings
+from experiments.settings import TEST_IMAGES
 from minicnn.nn import describe
 
 # What is known of a step.
 DONE, IMPORTED, RESUME, NEW, UNUSABLE, BLOCKED = "done", "imported", "to go on", "to do", "unusable", "blocked"
-GENERATED = 200  # pictures, where there is no ImageNet
 ANALYSIS_SECONDS = {"pairing": 20, "correlation": 10, "invariance": 30, "reconstruction": 60, "theory": 40}
 OVERHEAD = 5  # seconds to start a process and read the data
 
@@ -36,32 +35,38 @@ class Item:
     def open(self) -> bool:
         return self.state in (NEW, RESUME)
 
+    @property
+    def closed(self) -> bool:
+        """Neither done nor possible; the note says why."""
+        return self.state in (UNUSABLE, BLOCKED)
+
 
 class Estimator:
-    """Costs of trainings on a device; a network is tried out once, whatever the number of its seeds."""
+    """Costs of trainings on a device; a network is tried out once, whatever the number of its seeds.
 
-    def __init__(self, device: str, images: int | None = None):
-        self.device, self.images = get_device(device), images  # of ImageNet
-        self._known: dict[object, tuple[float, int, int]] = {}
+    photographs    how many there are to train ImageNet's networks on
+    """
 
-    def network(self, training: Training) -> tuple[float, int, int]:
-        """(seconds for an image, parameters, images in an epoch)"""
+    def __init__(self, device: str, photographs: int):
+        self.device, self.photographs = get_device(device), photographs
+        self._known: dict[object, tuple[float, int]] = {}
+
+    def network(self, training: Training) -> tuple[float, int]:
+        """(seconds for an image, parameters)"""
         key = training.network[0]
         if key not in self._known:
             s = training.settings
             side = s.crop if isinstance(s, ImagenetSettings) else 32
             summary = describe(s.build_model(), (side, side, 3))
-            self._known[key] = seconds_per_image(s, summary, self.device), summary.parameters, self._epoch(s)
+            self._known[key] = seconds_per_image(s, summary, self.device), summary.parameters
         return self._known[key]
-
-    def _epoch(self, s: Settings | ImagenetSettings) -> int:
-        return (s.subset or self.images or TRAIN_IMAGES) if isinstance(s, ImagenetSettings) else s.images
 
     def training(self, training: Training, folder: Path) -> tuple[float, int]:
         """(seconds, bytes) that are left of it."""
-        each, parameters, images = self.network(training)
+        each, parameters = self.network(training)
         s, networks = training.settings, training.trainings
-        left = max(0.0, 1 - epochs_done(folder) / (s.epochs * networks)) if folder.exists() else 1.0
+        images = (s.subset or self.photographs) if isinstance(s, ImagenetSettings) else s.images
+        left = max(0.0, 1 - epochs_done(folder) / (s.epochs * networks))
         copies = 6 if isinstance(s, ImagenetSettings) and s.recipe == "adam" else 4  # two checkpoints: weights, moments
         tested = 4 * s.classes * TEST_IMAGES.get(s.dataset, 0)
         size = networks * (4 * copies * parameters + tested + 100_000)
@@ -73,17 +78,19 @@ class Estimator:
         return float(ANALYSIS_SECONDS.get(step.module.rpartition(".")[2], OVERHEAD)), 1_000_000
 
 
-def make_plan(steps: Sequence[Step], records: Records, estimator: Estimator | None) -> list[Item]:
-    """What is known of each step; with an estimator, the cost of what is left."""
+def make_plan(steps: Sequence[Step], records: Records, estimator: Estimator) -> list[Item]:
+    """What is known of each step, and the cost of what is left."""
     items: list[Item] = []
     bad: set[str] = set()
     for step in steps:
         state, note = _state(step, records, bad)
-        if state in (UNUSABLE, BLOCKED):
+        item = Item(step, state, note)
+        if item.closed:
             bad.add(step.name)
-        folder = step.folder(records.root)
-        cost = estimator.step(step, folder) if estimator and state in (NEW, RESUME) else (0.0, 0)
-        items.append(Item(step, state, note, *cost))
+        if item.open:
+            seconds, size = estimator.step(step, step.folder(records.root))
+            item = replace(item, seconds=seconds, bytes=size)
+        items.append(item)
     return items
 
 
@@ -111,13 +118,11 @@ def _state(step: Step, records: Records, bad: set[str]) -> tuple[str, str]:
 def show(items: Sequence[Item], workers: int | str) -> str:
     """The plan as a table, and its cost."""
     rows = [
-        [item.step.name, item.state, duration(item.seconds) if item.open else "", item.note if item.open else ""]
+        [item.step.name, item.state, duration(item.seconds) if item.open else "", "" if item.closed else item.note]
         for item in items
     ]
     lines = [table(["step", "state", "time", ""], rows)] if rows else []
-    for item in items:
-        if item.state in (UNUSABLE, BLOCKED):
-            lines.append(f"{item.state}: {item.step.name}: {item.note}")
+    lines += [f"{item.state}: {item.step.name}: {item.note}" for item in items if item.closed]
     left = [item for item in items if item.open]
     size = sum(item.bytes for item in left)
     unit = f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"

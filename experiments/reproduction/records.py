@@ -40,13 +40,9 @@ class Record:
     result: dict[str, Any]
 
     @property
-    def errors(self) -> list[float]:
-        """Test errors of its networks, in percent."""
-        return [float(run.result["test_error"]) for run in self.parts]
-
-    @property
-    def train_error(self) -> float:
-        return float(self.result["train_error"])
+    def test_error(self) -> float:
+        """In percent, the mean over its networks."""
+        return sum(float(run.result["test_error"]) for run in self.parts) / len(self.parts)
 
     @property
     def seconds(self) -> float:
@@ -114,15 +110,15 @@ class Records:
     def analysis(self, step: Step) -> Path | None:
         """The folder with the finished analysis, made of the trainings as they are now."""
         stamp = self.stamp(step)
-        for root in self.roots:
-            folder = step.folder(root)
-            if stamp is not None and (folder / STAMP).exists():
-                try:
-                    same = read_json(folder / STAMP) == stamp
-                except UsageError:
-                    same = False
-                if same and all((folder / name).exists() for name in step.makes if _can_be_made(name)):
-                    return folder
+        if stamp is None:
+            return None
+        for folder in (step.folder(root) for root in self.roots):
+            try:
+                same = (folder / STAMP).exists() and read_json(folder / STAMP) == stamp
+            except UsageError:
+                same = False
+            if same and all((folder / name).exists() for name in step.makes if _can_be_made(name)):
+                return folder
         return None
 
     def stamp(self, step: Step) -> dict[str, Any] | None:

@@ -79,6 +79,7 @@ class Step:
 
     options     say what is done, and are remembered with the result
     needs       names of steps that must be done before
+    training    what it trains; None: it is an analysis, or makes the pictures
     of          the trainings that an analysis looks at: their folders become --run
     data        the data set that it reads: "cifar10", "cifar100", "textures", "imagenet" or ""
     makes       files by which its result is recognised, beside the stamp; pictures only where there is matplotlib
@@ -100,8 +101,8 @@ class Step:
 
 
 def training_step(training: Training, *, needs: Sequence[str] = ()) -> Step:
-    dataset = training.settings.dataset
-    return Step(training.name, training.module, training.options, tuple(needs), training, (), dataset)
+    data = training.settings.dataset
+    return Step(training.name, training.module, training.options, tuple(needs), training=training, data=data)
 
 
 def analysis_step(
@@ -115,5 +116,6 @@ def analysis_step(
     needs: Sequence[str] = (),
 ) -> Step:
     """experiments.<kind> on trainings, in analyses/<kind>-<what>."""
+    name, module = f"{kind}-{what}", f"experiments.{kind}"
     before = (*(training.name for training in of), *needs)
-    return Step(f"{kind}-{what}", f"experiments.{kind}", tuple(arguments), before, None, tuple(of), data, tuple(makes))
+    return Step(name, module, tuple(arguments), before, of=tuple(of), data=data, makes=tuple(makes))

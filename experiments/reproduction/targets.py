@@ -11,6 +11,8 @@ from experiments.reproduction import photos
 from experiments.reproduction.scales import Pair, Scale
 from experiments.reproduction.steps import PICTURES, Step, Training, analysis_step, training_step
 
+ALEXNET = "pairing-alexnet"  # the step that looks at the user's AlexNet
+
 
 @dataclass(frozen=True)
 class Files:
@@ -18,6 +20,16 @@ class Files:
 
     imagenet: Path | None = None
     alexnet: Path | None = None
+
+
+def generated(scale: Scale, files: Files) -> bool:
+    """Whether generated pictures stand for photographs, because the user has none."""
+    return files.imagenet is None and scale.generated
+
+
+def has_photographs(scale: Scale, files: Files) -> bool:
+    """Whether there is something to train ImageNet's networks on."""
+    return files.imagenet is not None or scale.generated
 
 
 @dataclass(frozen=True)
@@ -30,17 +42,19 @@ class Target:
     also: tuple[str, ...] = ()
 
 
-def _photo_needs(scale: Scale, files: Files) -> tuple[str, ...]:
-    return (PICTURES,) if files.imagenet is None and scale.generated else ()
-
-
 def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
-    """Trainings on photographs, after the pictures where they are generated; none where there is no ImageNet."""
-    if files.imagenet is None and not scale.generated:
-        return []
-    needs = _photo_needs(scale, files)
-    made = [Step(PICTURES, photos.MODULE, ())] if needs else []
-    return [*made, *(training_step(training, needs=needs) for training in of)]
+    """Trainings on photographs, after the pictures where they are generated; none where there are no photographs."""
+    if generated(scale, files):
+        return [Step(PICTURES, photos.MODULE, ()), *(training_step(training, needs=(PICTURES,)) for training in of)]
+    return [training_step(training) for training in of] if has_photographs(scale, files) else []
+
+
+def table1(scale: Scale, files: Files) -> list[Step]:
+    return [training_step(training) for training in scale.table1]
+
+
+def table2(scale: Scale, files: Files) -> list[Step]:
+    return [training_step(training) for training in scale.table2]
 
 
 def table4(scale: Scale, files: Files) -> list[Step]:
@@ -60,19 +74,23 @@ def correlation(scale: Scale, files: Files, pair: Pair) -> Step:
 
 
 def invariance(scale: Scale, files: Files, pair: Pair) -> Step:
-    subset = ("--subset", str(scale.invariance)) if scale.invariance else ()
-    needs = _photo_needs(scale, files) if pair is scale.photo_pair else ()
-    if needs:
-        subset = ()  # all of the few that are generated
+    needs = _pictures(scale, files, pair)
+    some = scale.invariance and not needs  # of generated pictures all: they are few
+    subset = ("--subset", str(scale.invariance)) if some else ()
     data, makes = pair.crelu.settings.dataset, ("invariance.csv", "invariance.png")
     return analysis_step("invariance", pair.name, (pair.relu, pair.crelu), subset, data=data, makes=makes, needs=needs)
 
 
 def reconstruction(scale: Scale, files: Files, pair: Pair) -> Step:
     options = ("--subset", str(scale.ratios), "--count", str(scale.shown))
-    needs = _photo_needs(scale, files) if pair is scale.photo_pair else ()
+    needs = _pictures(scale, files, pair)
     data, makes = pair.crelu.settings.dataset, (f"{_folder(pair.crelu)}-images.png",)
     return analysis_step("reconstruction", pair.name, (pair.crelu,), options, data=data, makes=makes, needs=needs)
+
+
+def _pictures(scale: Scale, files: Files, pair: Pair) -> tuple[str, ...]:
+    """What an analysis that looks at images needs beside its trainings."""
+    return (PICTURES,) if pair is scale.photo_pair and generated(scale, files) else ()
 
 
 def _folder(training: Training) -> str:
@@ -88,7 +106,7 @@ def on_pairs(analysis: Analysis, *, photographs: bool) -> Callable[[Scale, Files
         for pair in scale.pairs:
             step = analysis(scale, files, pair)
             found += [*map(training_step, step.of), step]
-        if photographs and (files.imagenet is not None or scale.generated):
+        if photographs and has_photographs(scale, files):
             step = analysis(scale, files, scale.photo_pair)
             found += [*photo_trainings(scale, files, step.of), step]
         return found
@@ -102,7 +120,7 @@ def alexnet(scale: Scale, files: Files) -> list[Step]:
     if files.alexnet is None:
         return own
     makes = (f"{files.alexnet.stem}/histograms.png", f"{files.alexnet.stem}/filters.png")
-    return [Step("pairing-alexnet", "experiments.pairing", ("--draws", "20"), makes=makes), *own]
+    return [Step(ALEXNET, "experiments.pairing", ("--draws", "20"), makes=makes), *own]
 
 
 def theory(scale: Scale, files: Files) -> list[Step]:
@@ -113,25 +131,20 @@ def nothing(scale: Scale, files: Files) -> list[Step]:
     return []
 
 
-def trainings_of(table: str) -> Callable[[Scale, Files], list[Step]]:
-    return lambda scale, files: [training_step(training) for training in getattr(scale, table)]
-
-
 _SUPPLEMENT = tuple(f"tableS{n}" for n in range(2, 14))
-_TABLE1, _TABLE2 = trainings_of("table1"), trainings_of("table2")
 
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target("table1", "CIFAR-10 and CIFAR-100: ReLU, AVR and CReLU networks", _TABLE1),
-        Target("table2", "CIFAR with the deeper network, VGG", _TABLE2),
-        Target("table3", "comparison with others on CIFAR, from the runs of table2", _TABLE2),
+        Target("table1", "CIFAR-10 and CIFAR-100: ReLU, AVR and CReLU networks", table1),
+        Target("table2", "CIFAR with the deeper network, VGG", table2),
+        Target("table3", "comparison with others on CIFAR, from the runs of table2", table2),
         Target("table4", "ImageNet: All-CNN-B with ReLU, AVR and CReLU", table4),
         Target("table5", "comparison with others on ImageNet, from the runs of table4", table4),
         Target("table6", "correlation of outgoing weights", on_pairs(correlation, photographs=True)),
         Target("tableS1", "reconstruction ratios after max pooling", on_pairs(reconstruction, photographs=False)),
         Target("networks", "the networks of Tables S2 to S13, their parameters counted", nothing, _SUPPLEMENT),
-        Target("gap", "section 4.1: training and test error, from the runs of table1", _TABLE1, ("section4.1",)),
+        Target("gap", "section 4.1: training and test error, from the runs of table1", table1, ("section4.1",)),
         Target("figure1", "filters of AlexNet beside their pairing filters (--alexnet)", alexnet),
         Target("figure2", "histograms of the cosines of pairs, AlexNet (--alexnet)", alexnet),
         Target("figure3", "the same for networks with CReLU", on_pairs(pairing, photographs=True)),

@@ -1,13 +1,9 @@
 """The whole paper from one command: planning, running, resuming, failing, moving; on tiny networks."""
 
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,24 +11,19 @@ import pytest
 
 from experiments import cifar, reproduce
 from experiments.common import UsageError, run_main
-from experiments.reproduction.commands import resources
-from experiments.reproduction.execute import Executor
+from experiments.reproduction import photos
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, convpool
-from experiments.reproduction.steps import training_step
 from experiments.reproduction.targets import TARGETS, Files, steps_of
 from minicnn.checkpoint import load
+from minicnn.data.folders import picture_set
 from reference.paper import TABLE_1
-from tests.experiments.made_runs import tiny, write_run
-from tests.ranks import mpiexec, needs_mpi
-
-ROOT = Path(__file__).parents[2]
-PAPER = ["--device", "cpu"]
+from tests.experiments.made_runs import CPU, results, tiny, write_run
 
 
 def run(*arguments, scale=None):
     made = {"tiny": lambda seeds: scale or tiny()}
-    return reproduce.main([*arguments, "--scale", "tiny", *PAPER], made)
+    return reproduce.main([*arguments, "--scale", "tiny", *CPU], made)
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +34,6 @@ def finished(tmp_path_factory):
         run("table1", "table6", "--out", str(place / "out"), "--workers", "2", "--export", str(place / "export")) == 0
     )
     return place
-
-
-def results(root):
-    """What must not depend on how often it was interrupted."""
-    found = {}
-    for path in sorted((root / "runs").glob("*/result.json")):
-        values = {k: v for k, v in json.loads(path.read_text()).items() if k != "seconds"}
-        arrays, _ = load(path.with_name("checkpoint.npz"))
-        found[path.parent.name] = (values, {name: a.tobytes() for name, a in arrays.items()})
-    return found
 
 
 # Plans.
@@ -80,9 +61,19 @@ def test_the_cpu_scale_is_five_paired_seeds_of_the_five_models_of_table_1():
     quarter = [s for s in trained if s.dataset == "cifar10" and s.scale == 0.25]
     wanted = {(row.act, row.width, seed) for row in TABLE_1 if row.dataset == "cifar10" for seed in range(5)}
     assert {(s.act, s.width, s.seed) for s in quarter} == wanted
-    assert {(s.act, s.width) for s in trained if s.scale == 1} == {("relu", "base"), ("crelu", "half")}
     hundred = {(s.act, s.width, s.seed) for s in trained if s.dataset == "cifar100"}
     assert hundred == {(*model, seed) for model in (("relu", "base"), ("crelu", "half")) for seed in range(3)}
+
+
+def test_the_cpu_scale_has_one_pair_at_full_width_which_trains_longer_and_is_analysed():
+    scale = SCALES["cpu"](None)
+    whole = {t.name for t in scale.table1 if t.settings.scale == 1}
+    assert whole == {
+        "cifar10-convpool-base-relu-short16-seed0",
+        "cifar10-convpool-half-crelu-short16-seed0",
+    }
+    (pair,) = (pair for pair in scale.pairs if pair.name == "cifar10")
+    assert {pair.relu.name, pair.crelu.name} == whole
 
 
 def test_the_full_scale_is_the_papers():
@@ -147,7 +138,7 @@ def test_everything_is_there_and_the_second_time_nothing_is_left(finished, capsy
 def test_runs_of_experiments_cifar_are_known_and_have_the_same_config(finished, tmp_path, capsys):
     training = tiny().table1[0]
     folder = tmp_path / "out" / "runs" / training.name
-    assert cifar.main([*training.options, *PAPER, "--out", str(folder)]) == 0
+    assert cifar.main([*training.options, *CPU, "--out", str(folder)]) == 0
     other = finished / "out" / "runs" / training.name
     configs = [json.loads((place / "config.json").read_text()) for place in (folder, other)]
     for config in configs:
@@ -165,19 +156,16 @@ def test_an_export_is_small_and_stands_for_the_runs(finished, tmp_path, capsys):
     assert files == ["config.json", "metrics.csv", "predictions.npz", "result.json", "weights.npz"]
     assert run("table1", "table6", "tableS1", "--out", str(tmp_path), "--import", str(export)) == 0
     shown = capsys.readouterr().out
-    assert shown.count("imported") == 4
+    assert len(re.findall(rf" imported +from {re.escape(str(export))}$", shown, re.M)) == 4
     assert "1 of 6 steps to do" in shown  # reconstruction, from exported weights
     assert (tmp_path / "analyses" / "reconstruction-tiny" / "ratios.csv").exists()
     assert not (tmp_path / "runs").exists()
+    pages = [(folder / "report.html").read_text() for folder in (finished / "out", tmp_path)]
     for name in ("ReLU (base x0.04)", "CReLU (half x0.04)"):
-        rows = [re.findall(rf">{re.escape(name)}</th>.*?</tr>", page)[0] for page in _pages(finished, tmp_path)]
+        rows = [re.findall(rf">{re.escape(name)}</th>.*?</tr>", page)[0] for page in pages]
         numbers = [re.findall(r"\d+\.\d\d ± \d+\.\d\d", row) for row in rows]
         assert numbers[0] == numbers[1]
         assert numbers[0]
-
-
-def _pages(finished, other):
-    return [(folder / "report.html").read_text() for folder in (finished / "out", other)]
 
 
 def test_predictions_of_an_export_are_those_of_the_run(finished):
@@ -198,18 +186,18 @@ def test_an_analysis_is_made_again_when_its_run_has_changed(finished, tmp_path):
 
 
 def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
-    models = (("relu", "base"),)
-    bad = convpool("crelu", "half", *tiny().table1[0].options[2:], "--lr", "1e30")
-    scale = tiny(1, models=models)
-    scale = tiny(1, models=models, table1=(bad, *scale.table1), pairs=())
+    good, _ = tiny(1).table1
+    bad = convpool("crelu", "half", *good.options[2:], "--lr", "1e30")
+    scale = tiny(table1=(bad, good), pairs=())
     assert run("table1", "--out", str(tmp_path), scale=scale) == 1
-    shown = capsys.readouterr().out
+    shown, said = capsys.readouterr()
+    assert f"  {good.name}: epoch 1/1: " in said  # the last line of a step is passed on too
     assert "1 failed, 1 done" in shown
     assert f"FAILED {bad.name}" in shown
     line = re.search(r"^  (python -m experiments.cifar .*--resume.*)$", shown, re.M)[1]
     assert "1e30" in line
     assert bad.name in line
-    assert list(results(tmp_path)) == [scale.table1[1].name]
+    assert list(results(tmp_path)) == [good.name]
     assert (tmp_path / "report.html").exists()
 
 
@@ -235,122 +223,12 @@ def test_what_is_damaged_is_named_and_left_alone(tmp_path, name, content, messag
     assert (folders[0] / name).read_text() == content
 
 
-def test_a_missing_run_blocks_its_analyses_and_a_run_without_weights_too(tmp_path, capsys):
+def test_a_run_without_weights_blocks_its_analyses(tmp_path, capsys):
     scale = tiny(1)
     for training in scale.table1:
         write_run(tmp_path, training, train=1.0, test=2.0)
     assert run("table6", "--out", str(tmp_path), scale=scale) == 0
     assert f"BLOCKED correlation-tiny: needs the weights of {scale.table1[1].name}" in capsys.readouterr().out
-
-
-# Interruptions.
-
-
-def start(out, *options):
-    """made_runs.py is experiments.reproduce with a tiny scale."""
-    line = [sys.executable, "-m", "tests.experiments.made_runs", *table1(out), *options]
-    return subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def table1(out):
-    return ["table1", "--scale", "tiny", "--out", str(out), *PAPER]
-
-
-def complete(out, *options):
-    process = start(out, *options)
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-
-
-def wait_for(condition, seconds=600):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    out = tmp_path_factory.mktemp("uninterrupted")
-    complete(out)
-    return results(out)
-
-
-def test_killed_and_started_again_it_ends_in_the_same_bits(tmp_path, uninterrupted):
-    """kill -9, at the first checkpoint and in the middle of the second run; what it had started ends too."""
-    for count in (1, 2):
-        process = start(tmp_path)
-        wait_for(lambda count=count: len(list(tmp_path.glob("runs/*/checkpoint.npz"))) >= count)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        wait_for(lambda: not _children(tmp_path))
-    complete(tmp_path)
-    assert results(tmp_path) == uninterrupted
-
-
-def _children(out):
-    """Processes that train below a folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes()
-        except OSError:
-            continue
-        if b"experiments.reproduction.child" in line and os.fsencode(str(out)) in line:
-            found.append(path.parent.name)
-    return found
-
-
-def test_ctrl_c_saves_all_workers_and_says_how_to_go_on(tmp_path, uninterrupted):
-    process = start(tmp_path, "--workers", "2")
-    wait_for(lambda: len(list(tmp_path.glob("runs/*/checkpoint.npz"))) >= 1)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=600)
-    assert process.returncode == 130, said
-    assert "interrupted; to go on:" in said
-    assert f"python -m experiments.reproduce table1 --scale tiny --out {tmp_path}" in said
-    assert "Traceback" not in said
-    assert not _children(tmp_path)
-    complete(tmp_path)
-    assert results(tmp_path) == uninterrupted
-
-
-@needs_mpi
-def test_a_pool_of_ranks_ends_in_the_same_bits(tmp_path, uninterrupted):
-    out = mpiexec(
-        3, "mpi4py.futures", "-m", "tests.experiments.made_runs", *table1(tmp_path), "--workers", "mpi", cwd=ROOT
-    )
-    assert out.returncode == 0, out.stderr
-    assert "2 done" in out.stdout
-    assert results(tmp_path) == uninterrupted
-
-
-def test_a_pool_of_ranks_must_be_started(capsys):
-    with pytest.raises(UsageError, match="mpiexec -n 5 python -m mpi4py.futures -m experiments.reproduce"):
-        run("table1", "--workers", "mpi")
-
-
-def test_every_worker_has_its_gpu_and_its_share_of_the_cores(monkeypatch, tmp_path):
-    monkeypatch.setattr("experiments.reproduction.commands.gpu_problem", lambda i: None if i < 2 else "no such card")
-    monkeypatch.setattr("experiments.reproduction.commands.threads", lambda: 8)
-    made = resources("auto", 3, {"cifar100": Path("c.tar")}, Files())
-    assert made.devices == ("gpu:0", "gpu:1")
-    assert made.environment()["MINICNN_THREADS"] == "2"
-    step = training_step(convpool("relu", "base", "--dataset", "cifar100"))
-    lines = [" ".join(made.arguments(step, Records([tmp_path]), slot)) for slot in range(3)]
-    assert [re.search(r"--device (\S+)", line)[1] for line in lines] == ["gpu:0", "gpu:1", "gpu:0"]
-    assert "--data c.tar --resume" in lines[0]
-    assert resources("cpu", 3, {}, Files()).devices == ("cpu",)
-
-
-def test_a_full_disk_is_the_failure_of_a_step(tmp_path):
-    (tmp_path / "logs").mkdir()
-    (training,) = tiny(1, models=(("relu", "base"),)).table1
-    (tmp_path / "logs" / f"{training.name}.out").symlink_to("/dev/full")
-    executor = Executor(Records([tmp_path]), resources("cpu", 1, {}, Files()), 1, lambda: False)
-    (outcome,) = executor.run([training_step(training)])
-    assert outcome.how == "failed"
-    assert "No space left on device" in outcome.why
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
@@ -362,9 +240,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
 
 
 def test_photographs_are_generated_once(tmp_path):
-    from experiments.reproduction import photos
-    from minicnn.data.folders import picture_set
-
     photos.main(["--out", str(tmp_path / "pictures"), "--train", "40", "--validation", "20"])
     made = picture_set(tmp_path / "pictures", None)
     assert (len(made.classes), len(made.train), len(made.validation)) == (10, 40, 20)

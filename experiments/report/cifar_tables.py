@@ -1,29 +1,52 @@
-"""Tables 1 to 3 and section 4.1: errors on CIFAR, the paper's beside ours, and networks against the baseline."""
+"""Errors on CIFAR: the main comparison, Tables 1 to 3 and section 4.1, the paper's numbers beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from experiments.report.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, percent
+from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, not_comparable, percent
 from experiments.report.groups import Comparison, Group, compare, families, groups
-from experiments.report.html import Html, join, note, table, tag
+from experiments.report.html import Html, join, link, note, table, tag
+from experiments.reproduction.scales import BASE, HALF
 from experiments.reproduction.steps import Training
 from experiments.settings import settings
-from minicnn.analysis.statistics import Interval, verdict
+from minicnn.analysis.statistics import Interval
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
-
-STAND_IN = {"textures": "cifar10"}  # whose rows of the paper stand beside it
-Key = Callable[[Any], Any]  # from settings, or a row of the paper, to what both have in common
 
 
 def paper_key(row: Any) -> Any:
+    """What a row of the paper and the settings of its network have in common."""
     return row.at if hasattr(row, "at") else (row.act, row.width)
 
 
 def settings_key(settings: Any) -> Any:
     return settings.at if settings.model == "vgg" else (settings.act, settings.width)
+
+
+def paper_dataset(group: Group) -> str:
+    """The data set whose rows of the paper stand beside it."""
+    return "cifar10" if group.settings.dataset == "textures" else group.settings.dataset
+
+
+def brief(context: Context) -> list[Html]:
+    """The paper's main comparison in words, with nothing said that has no interval."""
+    cards: list[Html] = []
+    for family in families(groups(context.scale.table1, context.records)):
+        by_key = {settings_key(group.settings): group for group in family}
+        if BASE in by_key and HALF in by_key:
+            made = compare(by_key[HALF], by_key[BASE], context.data)
+            words = made.verdict if made else "No pair of these networks is finished."
+            kind = {-1: "good", 1: "bad", 0: "so-so"}[made.seeds.sign if made else 0]
+            cards.append(tag("li", tag("strong", describe(family[0])), tag("span", words), class_=f"card {kind}"))
+    words = (
+        "CReLU with half the filters against the ReLU baseline, which has twice as many parameters: the paper's main "
+        "comparison, by test error. A claim is made only where an interval over seeds allows one."
+    )
+    reduced = any(training.settings.reductions for training in context.scale.table1)
+    warning = note("These runs are smaller than the paper's: ", link("what that means", "#reduced"), ".")
+    return [tag("p", words), tag("ul", cards, class_="cards"), *([warning] if reduced else [])]
 
 
 def table1(context: Context) -> list[Html]:
@@ -40,7 +63,7 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
     made = families(groups(trainings, context.records))
     for dataset in ("cifar10", "cifar100"):
         rows = [row for row in paper if row.dataset == dataset]
-        here = [f for f in made if STAND_IN.get(f[0].settings.dataset, f[0].settings.dataset) == dataset]
+        here = [family for family in made if paper_dataset(family[0]) == dataset]
         title = f"{name}, {DATASETS[dataset]}"
         if not here:
             found.append(tag("h3", DATASETS[dataset]))
@@ -55,10 +78,11 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
 
 
 def describe(group: Group) -> str:
-    s = group.settings
+    """How its networks were trained, in words."""
+    s, folds = group.settings, len(group.trainings[0].parts)
     width = "full width" if s.scale == 1 else f"widths x{s.scale:g}"
     some = f" of {s.subset} images" if s.subset else ""
-    protocol = {"plain": "", "single": ", protocol Single", "folds": ", ten folds"}[group.protocol]
+    protocol = {"plain": "", "single": ", protocol Single", "folds": f", {folds} folds"}[group.protocol]
     model = "VGG, " if s.model == "vgg" else ""
     return f"{DATASETS[s.dataset]}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
 
@@ -84,12 +108,9 @@ def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[G
                 f"{row.vote:.2f}",
             ]
         )
-    made = table(title, head, lines, text=(2,))
     reduced = family[0].settings.reductions if family else []
     behind = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
-    if reduced:
-        behind += f" Not comparable with the paper: {', '.join(reduced)}."
-    return join([made, note(behind)])
+    return join([table(title, head, lines, text=(2,)), note(behind, not_comparable(reduced))])
 
 
 def _name(row: Any) -> str:
@@ -120,7 +141,7 @@ def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) 
     lines = [[c.one.label, *_cells(c, p)] for c in made]
     head = ["network", "difference, points", f"95 % over {base.unit}", "95 % over test images"]
     head += ["McNemar: p"] if p else []
-    verdicts = [tag("li", verdict(c.one.label, c.other.label, c.seeds, f"paired {c.one.unit}")) for c in made]
+    verdicts = [tag("li", c.verdict) for c in made]
     caption = f"Against {base.label}: {describe(base)}"
     folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
     explained = (
@@ -153,10 +174,7 @@ def table3(context: Context) -> list[Html]:
     def ours(model: str, dataset: str) -> Any:
         if (model, dataset) not in at:
             return "others' work"
-        fitting = [
-            g for g in made
-            if g.settings.at == at[model, dataset] and STAND_IN.get(g.settings.dataset, g.settings.dataset) == dataset
-        ]  # fmt: skip
+        fitting = [g for g in made if g.settings.at == at[model, dataset] and paper_dataset(g) == dataset]
         best = max(fitting, key=lambda g: (bool(g.records), g.protocol == "folds"), default=None)
         return NOT_HERE if best is None else _test(best)
 
@@ -170,9 +188,7 @@ def table3(context: Context) -> list[Html]:
         "networks: CReLU at conv1, 3 for CIFAR-10 and at conv1, 3, 5 for CIFAR-100 (E26)."
     )
     reduced = made[0].settings.reductions if made else []
-    if reduced:
-        words += f" Ours are not comparable: {', '.join(reduced)}."
-    return [table("Table 3: comparison on CIFAR", head, lines), note(words)]
+    return [table("Table 3: comparison on CIFAR", head, lines), note(words, not_comparable(reduced))]
 
 
 def gap(context: Context) -> list[Html]:
@@ -180,9 +196,9 @@ def gap(context: Context) -> list[Html]:
     papers = {(paper_key(row), row.dataset): row for row in TABLE_1}
     lines = []
     for group in groups(context.scale.table1, context.records):
-        row = papers[settings_key(group.settings), STAND_IN.get(group.settings.dataset, group.settings.dataset)]
-        names = ("train_error",), ("test_error",), ("test_error", "train_error")
-        ours = [percent(group.interval(*which)) for which in names]
+        row = papers[settings_key(group.settings), paper_dataset(group)]
+        train, test = group.interval("train_error"), group.interval("test_error")
+        ours = [percent(found) for found in (train, test, group.interval("test_error", less="train_error"))]
         lines.append([f"{group.label}, {DATASETS[group.settings.dataset]}", *ours, f"{row.single - row.train:.2f}"])
     head = ["network", "train %", "test %", "gap, points", "paper's gap"]
     words = (
