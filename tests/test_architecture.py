@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md that a machine can check."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -53,6 +54,13 @@ def test_imports_point_one_way(path):
             assert other == own or RANK[other] < RANK[own] or own == "__main__", f"{own or 'minicnn'} imports {name}"
         assert own == "backend" or name.split(".")[0] != "cupy", "only backend.py imports cupy"
         assert own == "mpi" or name.split(".")[0] != "mpi4py", "only mpi.py imports mpi4py, which starts MPI"
+
+
+def test_the_order_is_the_one_that_is_written():
+    """In docs/architecture.md."""
+    (block,) = re.findall(r"```\n([^`]* <- [^`]*)```", (ROOT / "docs" / "architecture.md").read_text())
+    written = [set(re.findall(r"\w+", names)) for names in block.split("<-")]
+    assert written == [*ORDER[:-1], {"experiments"}]
 
 
 def test_every_part_has_its_place():
