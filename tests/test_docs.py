@@ -15,6 +15,7 @@ from experiments import cifar, imagenet
 from minicnn.autodiff import OPS, Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
+from minicnn.models import convpool
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -37,6 +38,13 @@ def test_the_example_of_the_tour_runs_and_learns(capsys):
 def test_the_op_in_the_readme_is_the_op_in_the_code():
     (shown,) = code(ROOT / "README.md")
     assert shown in (ROOT / "minicnn" / "ops" / "activation.py").read_text()
+
+
+def test_the_networks_of_the_readme_have_so_many_parameters():
+    text = (ROOT / "README.md").read_text()
+    for network in (("crelu", "half"), ("relu", "base")):
+        count = sum(p.data.size for p in convpool(*network, scale=0.25).parameters())
+        assert f"{count:,} parameters" in text
 
 
 def test_the_op_in_contributing_is_right():
