@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -127,8 +128,9 @@ def one_step():
 
 def test_launches_of_a_training_step(one_step):
     """The batch size changes nothing: all of batch 128 fits in one piece (below)."""
-    print(f"\n{len(one_step)} launches: {Counter(one_step)}")
-    assert len(one_step) + 2 <= MOST_LAUNCHES, Counter(one_step)  # two for the batch: kernel augment, its labels
+    all_of_them = len(one_step) + 2  # two for the batch: kernel augment, its labels
+    assert all_of_them <= MOST_LAUNCHES, Counter(one_step)
+    assert f"is {all_of_them} launches" in (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
 
 
 def test_a_batch_of_128_is_one_piece():
