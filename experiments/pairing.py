@@ -7,7 +7,7 @@ they are still the random ones that they were, and few pairs can have formed.
 
 examples:
   python -m experiments.pairing --run runs/relu --run runs/crelu    two networks of ours: Figures 1 and 3
-  python -m experiments.pairing --weights ../shared/data/alexnet_conv.npz    AlexNet: Figures 1 and 2
+  python -m experiments.pairing --weights alexnet.npz    AlexNet: Figures 1 and 2
   python -m experiments.pairing --weights caffenet.npz --layout oihw --groups conv2=2,conv4=2,conv5=2    in groups
 
 Writes for each source a folder with histograms.png, filters.png (first layer beside its pairing filters), pairing.csv

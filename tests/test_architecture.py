@@ -1,8 +1,10 @@
 """The rules of docs/architecture.md that a machine can check."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,13 +56,30 @@ def test_imports_point_one_way(path):
         assert own == "mpi" or name.split(".")[0] != "mpi4py", "only mpi.py imports mpi4py, which starts MPI"
 
 
+def test_the_order_is_the_one_that_is_written():
+    """In docs/architecture.md."""
+    (block,) = re.findall(r"```\n([^`]* <- [^`]*)```", (ROOT / "docs" / "architecture.md").read_text())
+    written = [set(re.findall(r"\w+", names)) for names in block.split("<-")]
+    assert written == [*ORDER[:-1], {"experiments"}]
+
+
 def test_every_part_has_its_place():
     assert {part(path) for path in SOURCES} == set(RANK)
 
 
-def test_the_reference_stands_alone():
-    for path in (ROOT / "reference").rglob("*.py"):
-        assert not [name for name in imports(path) if name.startswith("minicnn")], path
+@pytest.mark.parametrize(
+    ("folder", "above"),
+    [
+        ("minicnn", {"reference", "experiments", "exercises", "tests"}),
+        ("reference", {"minicnn", "experiments", "exercises", "tests"}),
+        ("experiments", {"exercises", "tests"}),
+        ("exercises", {"tests"}),
+    ],
+)
+def test_nothing_is_imported_from_above(folder, above):
+    """The reference stands alone, and what is installed needs no tests."""
+    for path in (ROOT / folder).rglob("*.py"):
+        assert not above & {name.split(".")[0] for name in imports(path)}, path
 
 
 def test_importing_minicnn_loads_nothing_heavy():
@@ -70,13 +89,17 @@ def test_importing_minicnn_loads_nothing_heavy():
     assert out.stdout.strip() == "[]"
 
 
-def test_packages_are_all_listed():
-    import tomllib
-
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    found = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for top in ("minicnn", "reference", "experiments", "exercises")
-        for path in (ROOT / top).rglob("__init__.py")
-    }
-    assert set(listed) == found
+def test_packages_and_their_files_are_all_listed():
+    """In pyproject.toml; otherwise they are there in the repository, and missing where it is installed."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packages, other = set(), set()
+    for top in ("minicnn", "reference", "experiments", "exercises"):
+        for path in (ROOT / top).rglob("[!.]*.*"):
+            package = ".".join(path.parent.relative_to(ROOT).parts)
+            if path.name == "__init__.py":
+                packages.add(package)
+            elif path.suffix not in (".py", ".pyc"):
+                other.add((package, f"*{path.suffix}"))
+    assert set(listed["packages"]) == packages
+    kinds = {(package, f"*{Path(name).suffix}") for package, names in listed["package-data"].items() for name in names}
+    assert kinds == other

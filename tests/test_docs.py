@@ -5,10 +5,17 @@ import re
 import shlex
 import textwrap
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 
 import minicnn
+from experiments import cifar, imagenet
+from minicnn.autodiff import OPS, Pair, op
+from minicnn.backend import Array
+from minicnn.gradcheck import check_gradient
+from minicnn.models import convpool
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,25 +40,27 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
     assert shown in (ROOT / "minicnn" / "ops" / "activation.py").read_text()
 
 
-def test_the_op_in_contributing_is_right(capsys):
-    import numpy as np
+def test_the_networks_of_the_readme_have_so_many_parameters():
+    text = (ROOT / "README.md").read_text()
+    for network in (("crelu", "half"), ("relu", "base")):
+        count = sum(p.data.size for p in convpool(*network, scale=0.25).parameters())
+        assert f"{count:,} parameters" in text
 
-    from minicnn.autodiff import OPS
-    from minicnn.gradcheck import check_gradient
 
+def test_the_op_in_contributing_is_right():
     (shown,) = re.findall(r"^   ```python\n(.*?)^   ```", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
-    scope: dict = {}
-    exec("from minicnn.autodiff import Pair, op\nfrom minicnn.backend import Array\n" + textwrap.dedent(shown), scope)
-    del OPS["square"]
+    scope = {"Array": Array, "Pair": Pair, "op": op}
+    with mock.patch.dict(OPS):
+        exec(textwrap.dedent(shown), scope)
     check_gradient(scope["square"], np.array([1.0, -2.0]))
 
 
 def commands():
-    """Every `python -m ...` in the documents and in the docstrings of the experiments and of the exercises."""
+    """Every `python -m ...` of ours in the documents and in the docstrings of the experiments and of the exercises."""
     sources = [*DOCUMENTS, *(ROOT / "experiments").glob("*.py"), ROOT / "exercises" / "check.py"]
     found = set()
     for source in sources:
-        for line in re.findall(r"python -m ((?:experiments|exercises|minicnn)[^`\n\"']*)", source.read_text()):
+        for line in re.findall(r"python -m ((?:experiments|exercises)\.[^`\n\"']*)", source.read_text()):
             found.add(re.split(r"\s{2,}|\s\|", line.strip())[0])
     return sorted(found)
 
@@ -59,11 +68,7 @@ def commands():
 @pytest.mark.parametrize("line", commands())
 def test_commands_are_understood(line, monkeypatch, capsys):
     """Each is parsed, with --dry-run, which builds the network; on the CPU, since a GPU may not be there."""
-    from experiments import cifar, imagenet
-
     module, *arguments = shlex.split(line)
-    if module == "minicnn":
-        return
     for experiment in (cifar, imagenet):
         monkeypatch.setattr(experiment, "estimate", lambda *_: "")
     monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000))
@@ -114,6 +119,19 @@ def test_the_citation_is_of_this_version_and_this_paper():
     title = re.search(r"type: conference-paper\n    title: \"(.*)\"", text)[1]
     assert f"*{title}*" in readme
     assert re.findall(r"family-names: (\w+)", text) == ["Shang", "Sohn", "Almeida", "Lee"]
+
+
+def variables(pattern, *paths):
+    return {name for path in paths for name in re.findall(pattern, path.read_text())}
+
+
+def test_environment_variables_are_described():
+    """Those of the product in docs/conventions.md, those of the tests in CONTRIBUTING.md."""
+    sources = [path for top in ("minicnn", "experiments", "exercises") for path in (ROOT / top).rglob("*.py")]
+    product = variables(r"`(MINICNN_\w+)", ROOT / "docs" / "conventions.md")
+    for_tests = variables(r"`(MINICNN_\w+)", ROOT / "CONTRIBUTING.md")
+    assert variables(r'"(MINICNN_\w+)"', *sources) == product
+    assert variables(r'"(MINICNN_\w+)"', *(ROOT / "tests").rglob("*.py")) - product == for_tests
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

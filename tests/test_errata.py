@@ -11,7 +11,8 @@ from experiments.statements import STATEMENTS
 from minicnn import ops
 from minicnn.analysis.correlation import random_absolute_cosine
 from reference import paper
-from tests.test_paper import SOURCE, from_source, parameter_count
+from tests.outside import PAPER, needs
+from tests.test_paper import parameter_count, source_text
 
 ROOT = Path(__file__).parents[1]
 ERRATA = (ROOT / "docs" / "errata.md").read_text()
@@ -118,12 +119,7 @@ def test_vgg_is_hardly_reduced():
 # --- words, in the paper's source ---
 
 
-@pytest.fixture
-def source():
-    return re.sub(r"(?<!\\)%.*", "", SOURCE.read_text())
-
-
-@from_source
+@needs(PAPER)
 @pytest.mark.parametrize(
     "words",
     [
@@ -151,14 +147,14 @@ def source():
         "real functions $\\R^{\\din}\\to \\R$ with input dimension $\\F$",  # E36
     ],
 )
-def test_the_paper_says_so(words, source):
-    assert words in source
+def test_the_paper_says_so(words):
+    assert words in source_text()
 
 
-@from_source
-def test_steps_of_the_complexity_proof_are_misnumbered(source):
+@needs(PAPER)
+def test_steps_of_the_complexity_proof_are_misnumbered():
     """E35: assumption (S1) is the first equation of the supplement, so the proof's lines are (S2) to (S7)."""
-    supplement = source.split("\\part*{Appendix}")[1]
+    supplement = source_text().split("\\part*{Appendix}")[1]
     before, proof = supplement.split("\\begin{align}")
     assert before.count("\\begin{equation}") == 1
     lines, text = proof.split("\\end{align}")

@@ -1,5 +1,7 @@
 """Optimisers: steps worked out by hand, states that restore exactly, errors."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,16 @@ def test_adam_takes_steps_of_lr_at_first():
         p.grad = np.array([gradient])
         Adam([p], lr=0.1).step()
         np.testing.assert_allclose(p.data, 4.9, rtol=1e-5)
+
+
+def test_adam_by_hand():
+    """g = 2, then 0, both betas 1/2.  Means 1 and 1/2, squares 2 and 1; over 1 - 1/2^t: 2 and 2/3, 4 and 4/3."""
+    p = Parameter(np.array([5.0]))
+    optimiser = Adam([p], lr=0.1, betas=(0.5, 0.5))
+    for gradient, step in ((2.0, 2 / math.sqrt(4)), (0.0, (2 / 3) / math.sqrt(4 / 3))):
+        before, p.grad = p.data.item(), np.array([gradient])
+        optimiser.step()
+        assert before - p.data.item() == pytest.approx(0.1 * step, rel=1e-7)
 
 
 def test_torch7_average_is_classical_momentum_at_a_tenth_of_the_rate():

@@ -4,14 +4,13 @@ import dataclasses
 import functools
 import math
 import re
-from pathlib import Path
 
 import pytest
 
 from reference import paper
 from reference.paper import tables
+from tests.outside import PAPER, needs
 
-SOURCE = Path(__file__).parents[2] / "shared" / "paper" / "crelu_icml2016.tex"
 CLASSES = {"cifar10": 10, "cifar100": 100, "imagenet": 1000}
 ARCHITECTURES = {(a.family, a.key): a for a in paper.ARCHITECTURES}
 every_architecture = pytest.mark.parametrize("network", paper.ARCHITECTURES, ids=lambda a: f"{a.family} {a.key}")
@@ -249,9 +248,6 @@ def test_recipes_have_no_gap_and_cover_every_network():
 
 # The paper's source. Its cells are compared as text, with blanks and type faces removed.
 
-from_source = pytest.mark.skipif(not SOURCE.exists(), reason=f"the paper's source is not at {SOURCE}")
-
-
 WORDS = {"cat": "CReLU", "abs": "AVR", "relu": "ReLU", "times": "x", "cdots": "...", "pm": "±"}
 
 
@@ -263,13 +259,18 @@ def plain(cell):
 
 
 @functools.cache
+def source_text():
+    """The paper's source without its comments."""
+    return re.sub(r"(?<!\\)%.*", "", PAPER.read_text())
+
+
+@functools.cache
 def source_tables():
     """The tables in the order of the source: label -> rows, headings too -> cells."""
-    text = re.sub(r"(?<!\\)%.*", "", SOURCE.read_text())
     table = r"\\label\{([\w:]+)\}(?:(?!\\label).)*?\\begin\{tabular\}[^\n]*\n(.*?)\\end\{tabular\}"
     return {
         label: [[plain(cell) for cell in row.split("&")] for row in body.split(r"\\") if "&" in row]
-        for label, body in re.findall(table, text, re.S)
+        for label, body in re.findall(table, source_text(), re.S)
     }
 
 
@@ -288,7 +289,7 @@ def assert_rows(cells, rows):
             assert same(text, value), (label, text, value)
 
 
-@from_source
+@needs(PAPER)
 def test_tables_are_numbered_as_in_the_source():
     main = "tab:cifar_results tab:VGGresult tab:cifar_compare tab:AllConvResult tab:ImageNetResult tab:correlation"
     supplement = (
@@ -298,7 +299,7 @@ def test_tables_are_numbered_as_in_the_source():
     assert " ".join(source_tables()) == f"{main} {supplement}"
 
 
-@from_source
+@needs(PAPER)
 def test_results_are_those_of_the_source():
     source = source_tables()
 
@@ -342,7 +343,7 @@ def as_printed(layer, family):
     return [layer.name, cell, "max" if (layer.kind, family) == ("max", "convpool") else names[layer.activation]]
 
 
-@from_source
+@needs(PAPER)
 @pytest.mark.parametrize("network", [a for a in paper.ARCHITECTURES if a.table], ids=lambda a: f"{a.table} {a.label}")
 def test_architectures_are_those_of_the_source(network):
     source = source_tables()
@@ -361,9 +362,9 @@ def test_architectures_are_those_of_the_source(network):
     assert [[choose(cell) for cell in row] for row in printed] == own
 
 
-@from_source
+@needs(PAPER)
 def test_recipes_are_those_of_the_source():
-    text = plain(SOURCE.read_text()).replace("\\mathrm", "")
+    text = plain(source_text()).replace("\\mathrm", "")
     found = re.findall(r"epoch(\d+)-(\d+),(\de-\d)and(\de-\d|0)", text)
     assert [tuple(map(float, phase)) for phase in found] == [dataclasses.astuple(phase) for phase in paper.SGD.phases]
     assert f"SGDwithmini-batchsizeof{paper.SGD.batch}examplesandfixedmomentum{paper.SGD.momentum}." in text

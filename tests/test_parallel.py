@@ -1,11 +1,12 @@
-"""The batch primitive: pieces cover the batch, and depend on nothing but the shape."""
+"""The batch primitive: pieces cover the batch, and depend on nothing but the shape; how many threads there are."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import parallel
+from minicnn import ops, parallel
+from minicnn.ops import conv
 from tests.devices import on_devices
 
 
@@ -38,9 +39,6 @@ def test_over_batch_and_sum_over_batch(device, n, monkeypatch):
 @on_devices
 def test_a_convolution_in_many_pieces_equals_one_in_one(device, monkeypatch):
     """And its temporary arrays stay within the budget."""
-    from minicnn import ops
-    from minicnn.ops import conv
-
     rng = np.random.default_rng(0)
     x, w = device.put(rng.normal(size=(9, 6, 6, 2))), device.put(rng.normal(size=(3, 3, 2, 4)))
     y, vjp = ops.conv2d.textbook(x, w, pad=1)
@@ -54,3 +52,12 @@ def test_a_convolution_in_many_pieces_equals_one_in_one(device, monkeypatch):
     assert sorted(lengths) == [1, 2, 2, 2, 2]
     for a, b in zip((y, *vjp(y)[:2]), whole, strict=True):
         np.testing.assert_allclose(device.get(a), b, rtol=1e-12, atol=1e-12)
+
+
+def test_threads_by_argument(monkeypatch):
+    monkeypatch.setenv("MINICNN_THREADS", "5")
+    with parallel.use_threads(3):
+        assert parallel.threads() == 3
+    assert parallel.threads() == 5
+    with pytest.raises(ValueError, match="at least 1"), parallel.use_threads(0):
+        pass

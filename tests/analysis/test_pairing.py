@@ -1,16 +1,12 @@
 """Pairing filters: planted pairs, loops, the random null, groups, and what cannot be measured."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from minicnn.analysis.pairing import compare, cosine_with, expected_mu, pairing, random_mu
 from minicnn.random import Stream
 from tests.devices import on_devices
-
-ALEXNET = Path(os.environ.get("MINICNN_ALEXNET", Path(__file__).parents[3] / "shared" / "data" / "alexnet_conv.npz"))
+from tests.outside import ALEXNET, needs
 
 
 def loops(w, groups=1):
@@ -148,7 +144,7 @@ def test_a_layer_without_directions_cannot_be_compared():
         compare(np.array([np.nan]), np.zeros(3))
 
 
-@pytest.mark.skipif(not ALEXNET.exists(), reason=f"no AlexNet weights at {ALEXNET}")
+@needs(ALEXNET)
 def test_alexnet_has_pairs_that_fade_with_depth():
     expected = [(-0.504, -0.124), (-0.248, -0.068), (-0.168, -0.070), (-0.106, -0.047), (-0.057, -0.059)]
     with np.load(ALEXNET) as file:

@@ -65,8 +65,8 @@ class Event:
         """Do all that was queued before this event."""
         while self in self.stream.queue:
             work = self.stream.queue.pop(0)
-            if work is not self:
-                work() if callable(work) else None
+            if callable(work):  # and no event
+                work()
 
     def synchronize(self):
         self.stream.cuda.log.append(("host", "wait", self))

@@ -31,7 +31,8 @@ SANITISERS = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no g++: kernels cannot run on this machine")
 
-DTYPES = {"i64": np.int64, "u64": np.uint64, "u16": np.uint16, "u8": np.uint8, "float": np.float32}
+DTYPES = {"float": np.float32, "double": np.float64, "int": np.int32, "i64": np.int64}
+DTYPES |= {"u8": np.uint8, "u16": np.uint16, "u64": np.uint64}
 
 
 def expanded(text, options):
@@ -53,11 +54,11 @@ def signatures(text, options):
 
 
 @functools.cache
-def library(text, options, sanitise=SANITISE):
-    """The source, compiled, and its signatures; the result of an earlier session is used again."""
+def library(text, options):
+    """The source, compiled, and its signatures; what earlier tests compiled is used again."""
     names = signatures(text, options)
     whole = '#include "shim.h"\n' + text + "\n" + "\n".join(f"LAUNCHER({name})" for name in names)
-    flags = FLAGS + SANITISERS * sanitise
+    flags = FLAGS + SANITISERS * SANITISE
     key = hashlib.sha256(repr((whole, (HERE / "shim.h").read_text(), options, flags)).encode()).hexdigest()[:24]
     path = CACHE / f"{key}.so"
     if not path.exists():
@@ -80,7 +81,6 @@ class ShimModule:
     """In the place of cupy.RawModule."""
 
     def __init__(self, text, options):
-        self.options = options
         shared = all_sources()
         ours = text.removeprefix((kernels.FOLDER / "common.cuh").read_text())
         self.library, self.signatures = library(shared if ours in shared else text, options)
@@ -109,15 +109,10 @@ class ShimModule:
             host[...] = copy
         launched(f"kernel {name}")
 
-    def _dtype(self, kind):
-        if kind in ("REAL", "INDEX"):
-            raise AssertionError("not expanded")
-        return np.dtype({"double": np.float64, "int": np.int32, **DTYPES}[kind])
-
     def _address(self, where, value, kind, pointer, copies):
         host = value._host
         assert pointer, f"{where}: an array for a {kind}"
-        assert host.dtype == self._dtype(kind), f"{where}: {host.dtype} for {kind}*"
+        assert host.dtype == DTYPES[kind], f"{where}: {host.dtype} for {kind}*"
         assert host.flags.c_contiguous, f"{where}: not in C order"
         if not SANITISE:
             return host.ctypes.data
@@ -129,5 +124,5 @@ class ShimModule:
         if pointer:
             assert (value.dtype, value) == (np.uint64, 0), f"{where}: {value!r} for a pointer"
             return ctypes.c_void_p(0)
-        assert value.dtype == self._dtype(kind), f"{where}: {value.dtype} for {kind}"
+        assert value.dtype == DTYPES[kind], f"{where}: {value.dtype} for {kind}"
         return np.ctypeslib.as_ctypes_type(value.dtype)(value.item())

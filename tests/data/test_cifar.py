@@ -18,9 +18,10 @@ from minicnn.data.dataset import DataError
 from minicnn.data.files import cache_folder, verify
 from minicnn.data.pickled import loads
 from tests.data.mini import check, mini, write
+from tests.outside import CIFAR100 as ARCHIVE
+from tests.outside import needs
 
 ROOT = Path(__file__).parents[2]
-SHARED = ROOT.parent / "shared" / "data" / "cifar-100-python.tar.xz"
 MINI = mini()
 
 
@@ -147,12 +148,12 @@ def test_the_tables_agree_with_the_formats():
     assert (len(CIFAR10.classes), len(set(CIFAR100.classes))) == (10, 100)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason=f"no {SHARED}")
+@needs(ARCHIVE)
 def test_real_cifar100_test_set():
     """The test set only, the first file of that archive: decompressing it all takes ten seconds."""
     python, binary = CIFAR100.versions
     source = replace(CIFAR100, versions=(replace(python, train=()),))
-    _, contents = read_archive(SHARED, source)
+    _, contents = read_archive(ARCHIVE, source)
     batch = loads(contents["test"])
     pixels = np.frombuffer(batch[b"data"].values, np.uint8).reshape(10_000, 3072)
     columns = [np.array(batch[key], np.uint8)[:, None] for key in (b"coarse_labels", b"fine_labels")]

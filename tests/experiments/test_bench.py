@@ -8,7 +8,6 @@ import pytest
 
 from experiments import bench, bench_layers, contenders, timing
 from experiments.common import UsageError
-from minicnn import parallel
 
 
 @pytest.fixture
@@ -80,12 +79,3 @@ def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, cap
 def test_nonsense_is_refused(arguments):
     with pytest.raises(UsageError):
         bench.main(arguments)
-
-
-def test_threads_by_argument(monkeypatch):
-    monkeypatch.setenv("MINICNN_THREADS", "5")
-    with parallel.use_threads(3):
-        assert parallel.threads() == 3
-    assert parallel.threads() == 5
-    with pytest.raises(ValueError, match="at least 1"), parallel.use_threads(0):
-        pass

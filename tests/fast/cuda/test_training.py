@@ -1,6 +1,9 @@
 """Training steps on the stand-in, every kernel run by the shim: the numbers of the CPU, and how much is launched."""
 
 from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,7 +12,10 @@ from minicnn import models, nn
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
+from minicnn.fast.cuda.winograd import Tiling
+from minicnn.ops.windows import Windows
 from minicnn.optim import SGD, Adam
+from minicnn.parallel import DEVICE_PIECE_BYTES
 from minicnn.training import Trainer
 from tests.cuda_shim.device import ShimCuda
 from tests.cuda_shim.shim import needs_compiler
@@ -94,41 +100,40 @@ def test_equals_the_cpu(optimiser, dtype, steps, tolerance):
         np.testing.assert_allclose(found[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
+@contextmanager
+def steps_that_do_not_wait():
+    """Within, a training step that waits for the device is an error; gives the launches of each."""
+    found, train = [], Trainer._train
+
+    def step(trainer, *batch):
+        launches.clear()
+        with no_synchronisation():
+            result = train(trainer, *batch)
+        found.append(list(launches))
+        return result
+
+    with mock.patch.object(Trainer, "_train", step):
+        yield found
+
+
 @pytest.fixture(scope="module")
 def one_step():
     """What a training step of CReLU (half) launches, with all its layers at full width; no image larger than needed."""
-    with standin_with_kernels() as device:
+    with standin_with_kernels() as device, steps_that_do_not_wait() as found:
         model = models.convpool("crelu", "half").to(device)
         optimiser = SGD(model.parameters(), 0.01, momentum=0.9, weight_decay=1e-3)
-        batches = source(2, 1, 32, 10)
-        trainer = Trainer(model, optimiser, batches, device=device, seed=0)
-        found = []
-        with pytest.MonkeyPatch.context() as patch:
-            train = Trainer._train
-
-            def counted(trainer, *batch):
-                launches.clear()
-                with no_synchronisation():
-                    result = train(trainer, *batch)
-                found.append(list(launches))
-                return result
-
-            patch.setattr(Trainer, "_train", counted)
-            trainer.finish_epoch()
+        Trainer(model, optimiser, source(2, 1, 32, 10), device=device, seed=0).finish_epoch()
     return found[1]  # the first also makes the optimiser's state and uploads constants
 
 
 def test_launches_of_a_training_step(one_step):
     """The batch size changes nothing: all of batch 128 fits in one piece (below)."""
-    print(f"\n{len(one_step)} launches: {Counter(one_step)}")
-    assert len(one_step) + 2 <= MOST_LAUNCHES, Counter(one_step)  # two for the batch: kernel augment, its labels
+    all_of_them = len(one_step) + 2  # two for the batch: kernel augment, its labels
+    assert all_of_them <= MOST_LAUNCHES, Counter(one_step)
+    assert f"is {all_of_them} launches" in (Path(__file__).parents[3] / "docs" / "gpu.md").read_text()
 
 
 def test_a_batch_of_128_is_one_piece():
-    from minicnn.fast.cuda.winograd import Tiling
-    from minicnn.ops.windows import Windows
-    from minicnn.parallel import DEVICE_PIECE_BYTES
-
     for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
         windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
         assert 128 * 36 * Tiling.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
@@ -143,16 +148,8 @@ def test_every_launch_is_a_kernel_a_product_or_a_sum(one_step):
 
 def test_photographs_are_staged_without_waiting():
     """A data set that does not fit: the steps still wait for nothing."""
-    with standin_with_kernels(cuda=ShimCuda(free=0)) as device:
+    with standin_with_kernels(cuda=ShimCuda(free=0)) as device, steps_that_do_not_wait() as found:
         model = network().to(device)
-        trainer = Trainer(model, SGD(model.parameters(), 0.01), source(8, 4, 9, 5), device=device, seed=0)
-        with pytest.MonkeyPatch.context() as patch:
-            train = Trainer._train
-
-            def watched(trainer, *batch):
-                with no_synchronisation():
-                    return train(trainer, *batch)
-
-            patch.setattr(Trainer, "_train", watched)
-            trainer.finish_epoch()
+        Trainer(model, SGD(model.parameters(), 0.01), source(8, 4, 9, 5), device=device, seed=0).finish_epoch()
+        assert len(found) == 2
         assert ("compute", "record") in {entry[:2] for entry in device.cuda.log}
