@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
@@ -15,14 +15,15 @@ COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.
 LARGEST = 1_000_000  # bytes, of weights and of files of analyses
 
 
-def export(records: Records, steps: Iterable[Step], folder: Path, data: Mapping[str, Path]) -> tuple[int, int]:
+def export(records: Records, steps: Sequence[Step], folder: Path, data: Mapping[str, Path]) -> tuple[int, int]:
     """Write what is finished of the steps; (trainings, analyses) that were."""
     trainings = analyses = 0
+    looked_at = {training.name for step in steps for training in step.of}
     for step in steps:
         if step.training is not None:
             record = records.training(step.training)
             if record is not None:
-                _export_training(record, folder / RUNS / step.name, data.get(step.data))
+                _export_training(record, folder / RUNS / step.name, data.get(step.data), step.name in looked_at)
                 trainings += 1
         elif (source := records.analysis(step) if step.makes else None) is not None:
             _copy_small_files(source, step.folder(folder))
@@ -30,14 +31,14 @@ def export(records: Records, steps: Iterable[Step], folder: Path, data: Mapping[
     return trainings, analyses
 
 
-def _export_training(record: Record, folder: Path, data: Path | None) -> None:
+def _export_training(record: Record, folder: Path, data: Path | None, weights: bool) -> None:
     for run, part in zip(record.parts, record.training.parts, strict=True):
-        _export_run(run, folder / part, data)
+        _export_run(run, folder / part, data, weights)
     if record.training.protocol != "plain":
         atomic_write_bytes(folder / "result.json", (record.folder / "result.json").read_bytes())
 
 
-def _export_run(run: Run, folder: Path, data: Path | None) -> None:
+def _export_run(run: Run, folder: Path, data: Path | None, weights: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if folder.resolve() == run.folder.resolve():
         return
@@ -46,7 +47,7 @@ def _export_run(run: Run, folder: Path, data: Path | None) -> None:
             _copy(run.folder / name, folder / name)
     if not (folder / PREDICTIONS).exists() and (found := predictions(run, data)) is not None:
         save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
-    if not (folder / EXPORTED).exists() and run.has_weights:
+    if weights and not (folder / EXPORTED).exists() and run.has_weights:
         arrays = run.model(CPU).state_dict()
         if sum(array.nbytes for array in arrays.values()) <= LARGEST:
             save(folder / EXPORTED, arrays)
@@ -64,7 +65,7 @@ def _copy_small_files(source: Path, folder: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Unless it is there already, so that an export can be made again after every session."""
+    """Unless it is there already, so that an export can be made again and again."""
     content = source.read_bytes()
     if not target.exists() or target.read_bytes() != content:
         atomic_write_bytes(target, content)
