@@ -104,16 +104,29 @@ def test_the_blas_has_its_threads_back_afterwards(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_computes():
-    """In a process of its own: forking with threads makes newer Pythons warn."""
+    """Also if another thread, which is not there afterwards, held all locks at that moment.
+
+    In a process of its own: forking with threads makes newer Pythons warn.
+    """
     code = """
-import os, warnings
+import os, threading, warnings
 warnings.simplefilter("ignore")
 os.environ["MINICNN_THREADS"] = "2"
+from minicnn import blas, parallel
+from minicnn.fast.cpu import memory
 from tests.fast.test_threads import convolve
 import numpy as np
 expected = convolve()
+held = threading.Event()
+def hold():
+    with memory._lock, parallel._lock, blas._lock:
+        held.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
 child = os.fork()
 if child == 0:
+    memory.empty((memory.LEAST_BYTES,), np.uint8)
     ok = all((a == b).all() for a, b in zip(convolve(), expected))
     os._exit(0 if ok else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -17,6 +17,7 @@ memory, lent and idle, is at most a quarter more than was ever lent at once.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import weakref
 from typing import Any
@@ -92,3 +93,13 @@ def clear() -> None:
     with _lock:
         _shelf.clear()
         _most_lent = _lent
+
+
+def _after_fork() -> None:
+    """In a forked child the thread that held the lock may be gone."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
