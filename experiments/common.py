@@ -23,6 +23,7 @@ from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.cluster import ALONE, Communicator
 from minicnn.cuda import TF32, allow_tf32
 from minicnn.data.dataset import DataError
+from minicnn.fast.dispatch import forced_convolution
 from minicnn.mpi import launched
 from minicnn.parallel import threads
 from minicnn.training import TrainingError
@@ -79,6 +80,7 @@ def check_environment() -> None:
     """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
     with usage_errors():
         threads()
+        forced_convolution()
 
 
 def fail(message: str, code: int = 1) -> int:

@@ -24,15 +24,24 @@ from minicnn.fast.cuda import pool as cuda_pool
 from minicnn.fast.cuda import winograd as cuda_winograd
 
 Condition = Callable[..., bool]
+CONVOLUTIONS = ("textbook", "im2col", "winograd", "taps")
 
 
 def _chosen(name: str, fits: Condition) -> Condition:
     """`fits`, unless MINICNN_CONV names another convolution."""
 
     def condition(*arrays: Any, **static: Any) -> bool:
-        return os.environ.get("MINICNN_CONV", name) == name and fits(*arrays, **static)
+        return forced_convolution() in (None, name) and fits(*arrays, **static)
 
     return condition
+
+
+def forced_convolution() -> str | None:
+    """What MINICNN_CONV says; None: the table chooses."""
+    name = os.environ.get("MINICNN_CONV")
+    if name not in (None, *CONVOLUTIONS):
+        raise ValueError(f"MINICNN_CONV must be one of {', '.join(CONVOLUTIONS)}, got {name!r}")
+    return name
 
 
 TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [

@@ -26,10 +26,16 @@ def test_running_out_of_memory_is_one_message(error, message, ends):
     assert message in said
 
 
-def test_a_variable_that_makes_no_sense(monkeypatch, ends):
-    monkeypatch.setenv("MINICNN_THREADS", "many")
-    message = "error: MINICNN_THREADS must be a positive integer, got 'many'\n"
-    assert ends(lambda arguments: 0, "experiments.x") == (2, message)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("MINICNN_THREADS", "MINICNN_THREADS must be a positive integer, got 'many'"),
+        ("MINICNN_CONV", "MINICNN_CONV must be one of textbook, im2col, winograd, taps, got 'many'"),
+    ],
+)
+def test_a_variable_that_makes_no_sense(monkeypatch, ends, name, message):
+    monkeypatch.setenv(name, "many")
+    assert ends(lambda arguments: 0, "experiments.x") == (2, f"error: {message}\n")
 
 
 def test_tf32_is_off_until_asked_for(monkeypatch):

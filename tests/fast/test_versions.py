@@ -127,6 +127,12 @@ def test_a_convolution_can_be_forced(monkeypatch, name):
     assert used == ([] if name == "textbook" else [f"minicnn.fast.cpu.{name}"])
 
 
+def test_a_convolution_that_there_is_not_is_refused(monkeypatch):
+    monkeypatch.setenv("MINICNN_CONV", "im2row")
+    with pytest.raises(ValueError, match="MINICNN_CONV must be one of textbook, im2col, winograd, taps, got 'im2row'"):
+        ops.conv2d(np.ones((1, 3, 3, 1)), np.ones((3, 3, 1, 1)))
+
+
 def test_the_rule_that_chooses():
     """Winograd for wide 3x3 layers with stride 1, tap by tap for tiny images, im2col for the rest."""
     wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
