@@ -68,8 +68,7 @@ def batch_norm(
     xp = array_module(x)
     mean, var = batch_moments(x, part) if moments is None else moments
     inverse_std = 1 / xp.sqrt(var + eps)  # (C,)
-    part = part or Part(0, len(x))
-    count = part.total * math.prod(x.shape[1:-1])
+    part, count = part_and_count(x, part)
     y = (x - mean) * (inverse_std * gamma) + beta
 
     def vjp(g: Array) -> Grads:

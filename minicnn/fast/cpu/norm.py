@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.cluster import Part
 from minicnn.fast.cpu import elementwise
 from minicnn.fast.cpu.memory import empty
-from minicnn.ops.norm import check_norm
+from minicnn.ops.norm import check_norm, part_and_count
 from minicnn.parallel import over_batch, scratch, sum_over_batch
 
 
@@ -36,8 +35,8 @@ def batch_norm(
     inverse_std = 1 / np.sqrt(var + eps)
     scale = inverse_std * gamma
     shift = beta - mean * scale
-    part = part or Part(0, len(x))
-    n, c, count = len(x), x.shape[-1], part.total * math.prod(x.shape[1:-1])
+    part, count = part_and_count(x, part)
+    n, c = len(x), x.shape[-1]
     y = empty(x.shape, x.dtype)
 
     def forward(p: slice) -> None:

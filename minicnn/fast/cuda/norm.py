@@ -10,7 +10,7 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.cluster import Part
 from minicnn.fast.cuda.kernels import available, launch
-from minicnn.ops.norm import check_norm
+from minicnn.ops.norm import check_norm, part_and_count
 
 CHUNKS = 1024  # parts that a sum over all positions is taken in: threads for a GPU to be busy with
 
@@ -33,8 +33,8 @@ def batch_norm(
     check_norm(x, gamma, beta, moments, fixed)
     xp = array_module(x)
     mean, var = ops.batch_moments(x, part) if moments is None else moments
-    part = part or Part(0, len(x))
-    c, rows, count = x.shape[-1], math.prod(x.shape[:-1]), part.total * math.prod(x.shape[1:-1])
+    part, count = part_and_count(x, part)
+    c, rows = x.shape[-1], math.prod(x.shape[:-1])
     y = xp.empty(x.shape, x.dtype)
     launch("norm.batch_norm", (y,), x, mean, var, gamma, beta, float(eps), c)
 
