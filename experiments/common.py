@@ -191,11 +191,12 @@ def read_json(path: Path) -> Any:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows that share their columns; an empty cell for None."""
+    """Rows that share their columns; an empty cell for None.  Without rows, an empty file."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
     atomic_write_text(path, text.getvalue())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.cifar import load_data
-from experiments.common import UsageError
+from experiments.common import UsageError, argument_parser
 from experiments.runs import PhotoRun, Run
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
@@ -64,9 +64,7 @@ def sample(count: int, size: int) -> np.ndarray:
 
 def parser(module: str, description: str | None, *, needs_run: bool = True) -> argparse.ArgumentParser:
     """The options that all analyses have."""
-    p = argparse.ArgumentParser(
-        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(module, description)
     p.add_argument(
         "--run",
         type=Path,

@@ -8,13 +8,12 @@ Every number in the picture is computed by the operations of minicnn.  It is an 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from experiments.common import UsageError, run_main
+from experiments.common import UsageError, argument_parser, run_main
 from experiments.svg import Drawing, number
 from minicnn.checkpoint import atomic_write_text
 from minicnn.ops import conv2d, crelu, max_pool2d, max_pool2d_switches
@@ -213,9 +212,7 @@ def draw_pooled(d: Drawing, layer: Layer) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--out", type=Path, default=Path("illustration.svg"), help="an .svg file (default illustration.svg)")
     p.add_argument("--dry-run", action="store_true", help="say what would be drawn, and stop")
     args = p.parse_args(arguments)

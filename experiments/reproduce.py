@@ -24,7 +24,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments.common import StopSignal, UsageError, command, duration, run_main
+from experiments.common import StopSignal, UsageError, argument_parser, command, duration, run_main
 from experiments.imagenet_settings import TRAIN_IMAGES
 from experiments.ranks import cluster_executor
 from experiments.report.page import write_report
@@ -63,9 +63,7 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
 
 
 def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("targets", nargs="*", metavar="TARGET", help="table1 ... figure5, theory, or all")
     p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
     p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")

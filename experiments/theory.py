@@ -27,7 +27,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.common import UsageError, command, duration, environment, run_main, write_json
+from experiments.common import UsageError, argument_parser, command, duration, environment, run_main, write_json
 from experiments.measurements import MEASUREMENTS, OF_ALEXNET, measure
 from experiments.statements import STATEMENTS, Evidence, Statement
 from experiments.theory_figures import draw_error_curves, draw_pooling, draw_rademacher, draw_subspaces
@@ -53,9 +53,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--only", nargs="+", metavar="NAME", default=[], help="these statements (default: all)")
     p.add_argument("--seed", type=int, default=0, help="of the random cases (default 0)")
     p.add_argument("--figures", action="store_true", help="draw PNG files into --out")

@@ -18,7 +18,7 @@ from minicnn.training import Interrupted, Trainer, evaluate
 from reference.norm import batch_norm as by_loops
 from tests.devices import on_devices
 from tests.ranks import Thread, on_threads
-from tests.test_training import network
+from tests.test_training import Doubled, network
 
 DATA = textures(37, 11)
 SPLITS = [(0, 5), (2, 3), (1, 0, 4), (0, 0, 5)]  # samples of each rank
@@ -139,20 +139,6 @@ def make(device, cluster):
     batches = Batches(DATA.train_images, DATA.train_labels, 7, normalise, Augmentation(shift=2), 3, cluster)
     optimiser = SGD(model.parameters(), 0.05, momentum=0.9, weight_decay=1e-3, clip=1.0)
     return Trainer(model, optimiser, Doubled(batches), device=device, seed=3, cluster=cluster)
-
-
-class Doubled:
-    """Batches in float64."""
-
-    def __init__(self, batches):
-        self._batches, self.batch = batches, batches.batch
-
-    def __len__(self):
-        return len(self._batches)
-
-    def epoch(self, epoch, start=0):
-        for x, labels in self._batches.epoch(epoch, start):
-            yield x.astype(np.float64), labels
 
 
 def train(device, cluster, epochs=2):

@@ -28,6 +28,20 @@ def network(seed):
     ).initialise(seed)  # fmt: skip
 
 
+class Doubled:
+    """Batches in float64."""
+
+    def __init__(self, batches):
+        self._batches, self.batch = batches, batches.batch
+
+    def __len__(self):
+        return len(self._batches)
+
+    def epoch(self, epoch, start=0):
+        for x, labels in self._batches.epoch(epoch, start):
+            yield x.astype(np.float64), labels
+
+
 def make(device, seed=3):
     model = network(seed).to(device)
     normalise = Normaliser.of(DATA.train_images)

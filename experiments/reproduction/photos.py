@@ -7,14 +7,13 @@ Ten classes; the pictures are JPEG files of different sizes, as photographs are.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from experiments.common import UsageError, run_main
+from experiments.common import UsageError, argument_parser, run_main
 from minicnn.checkpoint import atomic_write
 from minicnn.data.textures import textures
 
@@ -25,9 +24,7 @@ SIZES = (48, 96)  # of sides, in pixels: from, to
 
 
 def main(arguments: list[str]) -> int:
-    p = argparse.ArgumentParser(
-        prog=f"python -m {MODULE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    p = argument_parser(MODULE, __doc__)
     p.add_argument("--out", type=Path, required=True, help="a folder that does not exist yet")
     p.add_argument("--train", type=int, default=TRAIN, metavar="N", help=f"training pictures (default {TRAIN})")
     p.add_argument(

@@ -297,6 +297,14 @@ def test_damaged_runs(copy):
         regularisation.main(["--run", str(copy)])
 
 
+def test_a_network_of_zeros_has_no_correlations(copy, tmp_path, capsys):
+    arrays, metadata = load(copy / "checkpoint.npz")
+    save(copy / "checkpoint.npz", {name: np.zeros_like(a) for name, a in arrays.items()}, metadata)
+    assert correlation.main(["--run", str(copy), "--out", str(tmp_path / "out")]) == 0
+    assert re.search(r"^conv1 .* - ± - ", capsys.readouterr().out, re.M)
+    assert read(tmp_path / "out" / "cosines.csv") == []
+
+
 def test_a_result_without_errors(copy):
     (copy / "result.json").write_text("{}")
     with pytest.raises(UsageError, match="is damaged: train_error is None"):

@@ -23,11 +23,12 @@ from minicnn.training import Interrupted, Trainer
 from tests.cases import CASES
 from tests.devices import standin_with_kernels
 from tests.fast.cuda.test_batches import batches, same
-from tests.fast.cuda.test_training import Wide, network, source, trained
+from tests.fast.cuda.test_training import network, source, trained
 from tests.fast.cuda.test_update import RULES
 from tests.fast.cuda.test_update import trained as stepped
 from tests.fast.cuda.test_versions import VERSIONS, compare
 from tests.gpu.speed import images_per_second
+from tests.test_training import Doubled
 
 STANDIN = os.environ.get("MINICNN_GPU_TESTS") == "standin"
 if not STANDIN and (problem := backend.gpu_problem()):
@@ -103,7 +104,7 @@ def test_batches_have_the_bits_of_the_cpu(kind, gpu):
 @pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
 def test_training_agrees_with_the_cpu(optimiser, dtype, steps, tolerance, gpu):
     made = source(4 * steps - 1, 4, 9, 5)
-    made = Wide(made, dtype) if dtype == "float64" else made
+    made = Doubled(made) if dtype == "float64" else made
     expected, totals = trained(CPU, dtype, steps, optimiser, made)
     found, our_totals = trained(gpu, dtype, steps, optimiser, made)
     assert our_totals.wrong == totals.wrong

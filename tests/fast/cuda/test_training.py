@@ -21,6 +21,7 @@ from tests.cuda_shim.device import ShimCuda
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import standin_with_kernels
 from tests.standin import launches, no_synchronisation
+from tests.test_training import Doubled
 
 pytestmark = needs_compiler
 
@@ -48,20 +49,6 @@ def network():
     ).initialise(0)
 
 
-class Wide:
-    """Batches in another precision."""
-
-    def __init__(self, source, dtype):
-        self.source, self.dtype, self.batch = source, dtype, source.batch
-
-    def __len__(self):
-        return len(self.source)
-
-    def epoch(self, epoch, start=0):
-        for x, labels in self.source.epoch(epoch, start):
-            yield x.astype(self.dtype), labels
-
-
 def source(n, batch, size, classes):
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (n, size, size, 3), np.uint8), rng.integers(0, classes, n)
@@ -87,7 +74,7 @@ def trained(device, dtype, steps, optimiser, batches):
 @pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
 def test_equals_the_cpu(optimiser, dtype, steps, tolerance):
     batches = source(4 * steps - 1, 4, 9, 5)
-    batches = Wide(batches, dtype) if dtype == "float64" else batches
+    batches = Doubled(batches) if dtype == "float64" else batches
     expected, expected_totals = trained(CPU, dtype, steps, optimiser, batches)
     with standin_with_kernels() as device:
         launches.clear()
