@@ -77,7 +77,10 @@ def main(arguments: list[str]) -> int:
         trained, start = _filters(run.model(device)), _filters(run.model(device, untrained=run.settings.seed))
         sources.append(Source(run.label, run.name, trained, start))
     if args.weights:
-        sources.append(Source(args.weights.stem, args.weights.stem, read_filters(args.weights, args.layout)))
+        name = args.weights.stem
+        if name in [source.name for source in sources]:
+            raise UsageError(f"--run and --weights are both called {name}, and each gets a folder: rename the file")
+        sources.append(Source(name, name, read_filters(args.weights, args.layout)))
     names = list(dict.fromkeys(name for source in sources for name in source.layers))
     if unknown := set(args.groups) - set(names):
         raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")

@@ -297,6 +297,13 @@ def test_damaged_runs(copy):
         regularisation.main(["--run", str(copy)])
 
 
+def test_a_run_and_a_file_of_one_name(copy, tmp_path):
+    shutil.copy(copy / "checkpoint.npz", tmp_path / "run.npz")
+    with pytest.raises(UsageError, match="both called run"):
+        pairing.main(["--run", str(copy), "--weights", str(tmp_path / "run.npz"), "--out", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_network_of_zeros_has_no_correlations(copy, tmp_path, capsys):
     arrays, metadata = load(copy / "checkpoint.npz")
     save(copy / "checkpoint.npz", {name: np.zeros_like(a) for name, a in arrays.items()}, metadata)
