@@ -237,14 +237,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def scratch(name: str, shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> np.ndarray:
+def scratch(name: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Memory of this thread for a temporary array; the next call with the same name gives the same memory.
 
-    Fresh memory costs as much as the work that is done in it: the system clears every page.  With `zero`, all zeros
-    when the memory is fresh, and later what was left in it.
+    Fresh memory costs as much as the work that is done in it: the system clears every page.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
     block = _here.scratch.get(name)
     if block is None or block.size < size:
-        block = _here.scratch[name] = (np.zeros if zero else np.empty)(size, np.uint8)
+        block = _here.scratch[name] = np.empty(size, np.uint8)
     return block[:size].view(dtype).reshape(shape)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import ops
+from minicnn import ops, parallel
 from minicnn.fast.cpu.winograd import conv2d
 from minicnn.fast.winograd import ALGORITHMS, B_T
 from minicnn.gradcheck import check_adjoint
@@ -84,3 +84,19 @@ def test_one_precision_after_the_other():
     single, _ = conv2d(x.astype(np.float32), w.astype(np.float32), pad=1)
     np.testing.assert_allclose(single, expected, atol=1e-4 * np.abs(expected).max())
     np.testing.assert_array_equal(conv2d(x, w, pad=1)[0], expected)
+
+
+def test_images_of_many_sizes_take_no_more_scratch_than_the_largest(monkeypatch):
+    rng = np.random.default_rng(0)
+    monkeypatch.setenv("MINICNN_THREADS", "1")
+    w = rng.normal(size=(3, 3, 6, 6))
+
+    def used():
+        return {name: block.size for name, block in parallel._here.scratch.items()}
+
+    for size in (41, *range(9, 41, 5)):  # 41 is no whole number of tiles
+        y, vjp = conv2d(rng.normal(size=(2, size, size, 6)), w, pad=1)
+        vjp(y)
+        if size == 41:
+            largest = used()
+    assert used() == largest

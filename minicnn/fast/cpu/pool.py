@@ -15,10 +15,13 @@ finite, all are left to ops/pool.py.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.frame import framed
 from minicnn.fast.cpu.memory import empty
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size, Windows
@@ -33,20 +36,12 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     """ops.max_pool2d."""
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     n, c = x.shape[0], x.shape[3]
-    height, width = windows.padded_size()
-    sample_bytes = (height * width + windows.out[0] * windows.out[1]) * c * x.dtype.itemsize
-    (top, _), (left, _) = windows.pad
-    h, w = windows.size
+    size, (top, _), (left, _) = windows.padded_size(), *windows.pad
+    sample_bytes = (math.prod(size) + math.prod(windows.out)) * c * x.dtype.itemsize
     y = empty((n, *windows.out, c), x.dtype)
 
     def padded(p: slice) -> np.ndarray:
-        if (height, width) == (h, w):
-            return x[p]
-        image = scratch("padded", (p.stop - p.start, height, width, c), x.dtype)
-        image[:, :top], image[:, top + h :] = -np.inf, -np.inf
-        image[:, :, :left], image[:, :, left + w :] = -np.inf, -np.inf
-        image[:, top : top + h, left : left + w] = x[p]
-        return image
+        return x[p] if size == windows.size else framed("padded", x[p], top, left, size, -np.inf)
 
     def forward(p: slice) -> None:
         for i, j, cell in windows.cells(padded(p)):

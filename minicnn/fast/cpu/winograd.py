@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.frame import framed
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
@@ -206,15 +207,3 @@ def planes(places: np.ndarray) -> np.ndarray:
     _, tiles, c = places.shape
     step, item = places.strides[0], places.itemsize
     return np.lib.stride_tricks.as_strided(places, (6, 6, tiles * c), (6 * step, step, item))
-
-
-def framed(name: str, x: np.ndarray, top: int, left: int, size: Pair2) -> np.ndarray:
-    """The images x in larger ones of this size at (top, left), zeros around.
-
-    In scratch memory for this geometry alone, of which the frame stays as it is: it is cleared once.
-    """
-    n, h, w, c = x.shape
-    key = f"{name} {x.dtype} {x.shape} {top} {left} {size}"
-    image = scratch(key, (n, *size, c), x.dtype, zero=True)
-    image[:, top : top + h, left : left + w] = x
-    return image
