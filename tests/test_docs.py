@@ -1,6 +1,7 @@
 """What the documents show is true: code runs, files exist, commands are those of the Makefile."""
 
 import importlib
+import json
 import re
 import shlex
 import textwrap
@@ -12,10 +13,10 @@ import pytest
 
 import minicnn
 from experiments import cifar, imagenet
+from experiments.options import checked_settings, parser
 from minicnn.autodiff import OPS, Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
-from minicnn.models import convpool
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -40,11 +41,19 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
     assert shown in (ROOT / "minicnn" / "ops" / "activation.py").read_text()
 
 
-def test_the_networks_of_the_readme_have_so_many_parameters():
-    text = (ROOT / "README.md").read_text()
-    for network in (("crelu", "half"), ("relu", "base")):
-        count = sum(p.data.size for p in convpool(*network, scale=0.25).parameters())
-        assert f"{count:,} parameters" in text
+def test_the_results_of_the_readme_are_those_in_docs_results():
+    rows = re.findall(r"^\|(.+)\| `(--act .+)` \|$", (ROOT / "README.md").read_text(), re.M)
+    assert len(rows) >= 5
+    for cells, options in rows:
+        settings = checked_settings(parser("experiments.cifar", None).parse_args(shlex.split(options)))
+        result = json.loads((ROOT / "docs" / "results" / "runs" / settings.name / "result.json").read_text())
+        parameters = sum(p.data.size for p in settings.build_model().parameters())
+        expected = [
+            str(settings.epochs),
+            f"{parameters:,}",
+            *(f"{result[k]:.2f} %" for k in ("train_error", "test_error")),
+        ]
+        assert [cell.strip(" *") for cell in cells.split("|")[2:]] == expected
 
 
 def test_the_op_in_contributing_is_right():
