@@ -141,7 +141,7 @@ class Executor:
     def _process(self, step: Step, slot: int) -> tuple[int, str]:
         """(exit code, the last that it said)"""
         out, err = self._log(step, "out"), self._log(step, "err")
-        err.unlink(missing_ok=True)  # what it said in an earlier session is not shown again
+        err.unlink(missing_ok=True)  # what it said the time before is not shown again
         command = [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)]
         if self.pool is None:
             code = self._here(step, command, out, err)
