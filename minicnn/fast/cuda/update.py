@@ -9,16 +9,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of
+from minicnn.backend import Array, array_module, device_of, fast_versions
 from minicnn.fast.cuda.kernels import available, launch
 
 PARTS = 1 << 14  # threads that share the sum of squares of all gradients
 
 
 def fits(arrays: Sequence[Array]) -> bool:
-    """Whether these parameters, gradients and slots can be reached by address: on one GPU, one dtype, in C order."""
+    """Whether a kernel may have these parameters, gradients and slots by address: on one GPU, one dtype, in C order."""
     first = arrays[0]
-    return available(first) and all(
+    return (fast_versions() and available(first)) and all(
         a.flags.c_contiguous and a.dtype == first.dtype and device_of(a).name == device_of(first).name for a in arrays
     )
 

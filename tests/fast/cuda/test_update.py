@@ -53,6 +53,15 @@ def test_equals_the_steps_one_by_one(rule, data):
             np.testing.assert_allclose(ours.get(), theirs, rtol=tolerance, atol=tolerance)
 
 
+def test_switched_off_there_are_no_kernels_for_the_norm_either(monkeypatch):
+    monkeypatch.setenv("MINICNN_FAST", "0")
+    with standin_with_kernels() as device:
+        launches.clear()
+        trained("momentum", 0.5, [(3,), (2, 2)], "float64", device.put, late=-1)
+        assert launches
+        assert not [name for name in launches if name.startswith("kernel")]
+
+
 def test_one_launch_for_all_and_six_more_for_clipping():
     with standin_with_kernels() as device:
         parameters = [Parameter(device.put(np.ones(n))) for n in (3, 4, 5)]
