@@ -80,7 +80,11 @@ def main(arguments: list[str]) -> int:
     for run in runs:
         for seed in (None, *range(run.settings.seed, run.settings.seed + args.control)):
             found[run.name, seed] = measure(run, seed, data, stimuli_for(run, args), args, device)
-    rows = [_row(*key, layer, side, score) for key, layer, side, score in _each(found)]
+    papers = {run.name: papers_sides(run) for run in runs}
+    rows = [
+        {**_row(name, seed, layer, side, score), "as_in_paper": side == papers[name][layer]}
+        for (name, seed), layer, side, score in _each(found)
+    ]
     for run in runs:
         print(f"\n{run.label}, {run.name}\n\n{report(run, found)}")
     print("\n* as in the paper: one side after ReLU, two after CReLU and AVR.  The paper prints no numbers.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.report.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, not_comparable, percent
+from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, not_comparable, plus_minus
 from experiments.report.groups import Comparison, Group, compare, families, groups
 from experiments.report.html import Html, join, link, note, table, tag
 from experiments.reproduction.scales import BASE, HALF
@@ -100,7 +100,7 @@ def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[G
                 _name(row) if group is None else group.label,
                 f"{group.parameters:,}" if group is not None and group.records else "",
                 NOT_HERE if group is None else context.runs_of(group),
-                NOT_RUN if group is None else percent(group.interval("train_error")),
+                NOT_RUN if group is None else plus_minus(group.interval("train_error")),
                 NOT_RUN if group is None else _test(group),
                 *([f"{row.train:.2f}"] if train else []),
                 f"{row.single:.2f}",
@@ -121,7 +121,7 @@ def _name(row: Any) -> str:
 def _test(group: Group) -> Html | str:
     """Of folds also the vote."""
     votes = [f"{record.result['vote']:.2f}" for record in group.records if "vote" in record.result]
-    return join([percent(group.interval("test_error")), f"; vote {', '.join(votes)}" if votes else None])
+    return join([plus_minus(group.interval("test_error")), f"; vote {', '.join(votes)}" if votes else None])
 
 
 def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) -> list[Html]:
@@ -198,7 +198,7 @@ def gap(context: Context) -> list[Html]:
     for group in groups(context.scale.table1, context.records):
         row = papers[settings_key(group.settings), paper_dataset(group)]
         train, test = group.interval("train_error"), group.interval("test_error")
-        ours = [percent(found) for found in (train, test, group.interval("test_error", less="train_error"))]
+        ours = [plus_minus(found) for found in (train, test, group.interval("test_error", less="train_error"))]
         lines.append([f"{group.label}, {DATASETS[group.settings.dataset]}", *ours, f"{row.single - row.train:.2f}"])
     head = ["network", "train %", "test %", "gap, points", "paper's gap"]
     words = (

@@ -68,13 +68,14 @@ class Context:
         return join([links, f" ({missing} missing)" if missing else None])
 
 
-def percent(interval: Interval | None) -> Html | str:
+def plus_minus(interval: Interval | None, digits: int = 2, sign: str = "") -> Html | str:
     """ "25.05 ± 0.40", or the mean alone where there is no interval."""
     if interval is None:
         return NOT_RUN
+    mean = f"{interval.mean:{sign}.{digits}f}"
     if interval.half is None:
-        return join([f"{interval.mean:.2f} ", tag("abbr", "(1)", title="one network: no interval")])
-    return f"{interval.mean:.2f} ± {interval.half:.2f}"
+        return join([f"{mean} ", tag("abbr", "(1)", title="one network: no interval")])
+    return f"{mean} ± {interval.half:.{digits}f}"
 
 
 def number(value: Any, digits: int = 3, sign: str = "") -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import minicnn
-from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, networks
+from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
 from experiments.report.context import Context
 from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.commands import Resources
@@ -28,10 +28,10 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
     "tableS1": ("Table S1: reconstruction ratios", analyses.table_s1),
     "networks": ("Tables S2 to S13: the networks", networks.networks),
     "gap": ("Section 4.1: training and test error", cifar_tables.gap),
-    "figure1": ("Figure 1: filters and their pairs", analyses.figure1),
-    "figure2": ("Figure 2: histograms of pairs", analyses.figure2),
-    "figure3": ("Figure 3: histograms with CReLU", analyses.figure3),
-    "figure4": ("Figure 4: invariance", analyses.figure4),
+    "figure1": ("Figure 1: filters and their pairs", pairs.figure1),
+    "figure2": ("Figure 2: histograms of pairs", pairs.figure2),
+    "figure3": ("Figure 3: histograms with CReLU", pairs.figure3),
+    "figure4": ("Figure 4: invariance", invariance.figure4),
     "figure5": ("Figures 5 and S2: reconstructions", analyses.figure5),
     "theory": ("Theorems and claims", appendix.theory),
 }

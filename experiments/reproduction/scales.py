@@ -70,8 +70,14 @@ def seeded(seeds: int, make: Callable[[tuple[str, ...]], Iterable[Training]]) ->
     return tuple(training for seed in range(seeds) for training in make(("--seed", str(seed))))
 
 
-def pair(name: str, make: Callable[[str, str], Training]) -> Pair:
-    return Pair(name, make(*BASE), make(*HALF))
+def pairs(name: str, seeds: int, *options: str) -> tuple[Pair, ...]:
+    """One for every seed: what the analyses find has an interval over seeds, too."""
+
+    def of_seed(seed: int) -> Pair:
+        relu, crelu = (convpool(*model, *options, "--seed", str(seed)) for model in (BASE, HALF))
+        return Pair(f"{name}-seed{seed}", relu, crelu)
+
+    return tuple(map(of_seed, range(seeds)))
 
 
 TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
@@ -102,7 +108,7 @@ def smoke(seeds: int | None = None) -> Scale:
         table1=seeded(seeds or 2, lambda seed: (convpool(*model, *common, *seed) for model in MODELS)),
         table2=seeded(1, lambda seed: (vgg(at, *deep, *seed) for at in DEEP)),
         table4=photos(*TINY_PHOTOS),
-        pairs=(pair("textures", lambda act, width: convpool(act, width, *common, "--seed", "0")),),
+        pairs=pairs("textures", seeds or 2, *common),
         photo_pair=photo_pair(*TINY_PHOTOS),
         missing={"table4": NO_PHOTOGRAPHS},
         invariance=200,
@@ -114,7 +120,8 @@ def smoke(seeds: int | None = None) -> Scale:
 def cpu(seeds: int | None = None) -> Scale:
     quarter = ("--scale", "0.25")
     hundred = ("--dataset", "cifar100", *quarter)
-    whole = ("--epochs", "16", "--seed", "0")  # at full width: hours for each network, so one seed
+    whole = ("--epochs", "16")  # at full width: hours for each network, so one seed
+    several, fewer = seeds or 5, min(seeds or 3, 3)
     models = (HALF, *(model for model in MODELS if model != HALF))
     return Scale(
         name="cpu",
@@ -128,16 +135,16 @@ def cpu(seeds: int | None = None) -> Scale:
             "epochs. Neither agreement nor disagreement decides about the paper's numbers."
         ),
         table1=(
-            *seeded(seeds or 5, lambda seed: (convpool(*model, *quarter, *seed) for model in models)),
-            *(convpool(*model, *whole) for model in (HALF, BASE)),
-            *seeded(min(seeds or 3, 3), lambda seed: (convpool(*model, *hundred, *seed) for model in (HALF, BASE))),
+            *seeded(several, lambda seed: (convpool(*model, *quarter, *seed) for model in models)),
+            *seeded(1, lambda seed: (convpool(*model, *whole, *seed) for model in (HALF, BASE))),
+            *seeded(fewer, lambda seed: (convpool(*model, *hundred, *seed) for model in (HALF, BASE))),
         ),
-        table2=seeded(min(seeds or 3, 3), lambda seed: (vgg(at, *quarter, *seed) for at in DEEP)),
+        table2=seeded(fewer, lambda seed: (vgg(at, *quarter, *seed) for at in DEEP)),
         table4=photos(*TINY_PHOTOS),
         pairs=(
-            pair("cifar10-quarter", lambda act, width: convpool(act, width, *quarter, "--seed", "0")),
-            pair("cifar10", lambda act, width: convpool(act, width, *whole)),
-            pair("cifar100-quarter", lambda act, width: convpool(act, width, *hundred, "--seed", "0")),
+            *pairs("cifar10-quarter", several, *quarter),
+            *pairs("cifar10", 1, *whole),
+            *pairs("cifar100-quarter", fewer, *hundred),
         ),
         photo_pair=photo_pair(*TINY_PHOTOS),
         missing={
@@ -159,8 +166,8 @@ def full(seeds: int | None = None) -> Scale:
         several = seeds if seeds and "single" in options else 1
         return seeded(several, lambda seed: (convpool(*model, *options, *seed) for model in MODELS))
 
-    def of_pair(dataset: str) -> Pair:
-        return pair(dataset, lambda act, width: convpool(act, width, *paper(dataset, "single"), "--seed", "0"))
+    def of_pairs(dataset: str) -> tuple[Pair, ...]:
+        return pairs(dataset, seeds or 1, *paper(dataset, "single"))
 
     asked = [paper(dataset, protocol) for protocol in ("single", "folds") for dataset in ("cifar10", "cifar100")]
     return Scale(
@@ -173,7 +180,7 @@ def full(seeds: int | None = None) -> Scale:
         table1=tuple(one for options in asked for one in of_table1(options)),
         table2=tuple(vgg(at, *options, "--seed", "0") for options in asked for at in DEEP),
         table4=photos(),
-        pairs=(of_pair("cifar10"), of_pair("cifar100")),
+        pairs=(*of_pairs("cifar10"), *of_pairs("cifar100")),
         photo_pair=photo_pair(),
         missing={},
         generated=False,

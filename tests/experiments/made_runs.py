@@ -9,7 +9,7 @@ import numpy as np
 from experiments import reproduce
 from experiments.common import run_main
 from experiments.reproduction.records import PREDICTIONS
-from experiments.reproduction.scales import Pair, Scale, convpool, photo
+from experiments.reproduction.scales import BASE, HALF, Pair, Scale, convpool, photo
 from minicnn.checkpoint import load, save
 
 CPU = ["--device", "cpu"]
@@ -17,12 +17,12 @@ BAD = '<script>alert("x")</script>'  # must never reach a page as it is
 NONE = {"count": 0, "sha256": ""}
 
 
-def tiny(seeds=2, *, epochs=1, **changes):
-    """A scale of networks that train in a moment."""
+def tiny(seeds=2, *, epochs=1, analysed=1, **changes):
+    """A scale of networks that train in a moment; the pairs of the first seeds are analysed."""
     common = ("--dataset", "textures", "--scale", "0.04", "--subset", "64", "--batch", "32", "--epochs", str(epochs))
     pairs = [
-        Pair("tiny", convpool("relu", "base", *common, *which), convpool("crelu", "half", *common, *which))
-        for which in (("--seed", str(seed)) for seed in range(seeds))
+        Pair(f"tiny-seed{seed}", *(convpool(*model, *common, "--seed", str(seed)) for model in (BASE, HALF)))
+        for seed in range(seeds)
     ]
     made = Scale(
         name="tiny",
@@ -31,7 +31,7 @@ def tiny(seeds=2, *, epochs=1, **changes):
         table1=tuple(training for pair in pairs for training in (pair.relu, pair.crelu)),
         table2=(),
         table4=(),
-        pairs=(pairs[0],),
+        pairs=tuple(pairs[:analysed]),
         photo_pair=Pair("imagenet", photo("baseline"), photo("crelu-conv1-7")),
         missing={},
         invariance=20,

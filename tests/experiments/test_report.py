@@ -1,5 +1,7 @@
 """The report: what it says about numbers that a test chose, what it does not say, and how it looks in a browser."""
 
+import csv
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -52,14 +54,15 @@ def read(path):
     return reader, re.sub(r"\s+", " ", " ".join(reader.text))
 
 
-def write_analysis(root, scale, target, texts):
-    """The finished analysis of a target with these files; what else it should have made is empty."""
-    (step,) = (step for step in steps_of([TARGETS[target]], scale, Files()) if step.makes)
-    for name in (*step.makes, *texts):
-        path = step.folder(root) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(texts.get(name, ""))
-    (step.folder(root) / "stamp.json").write_text(json.dumps(Records([root]).stamp(step)))
+def write_analyses(root, scale, target, *texts):
+    """The finished analyses of a target, one after the other, with these files; what else they make is empty."""
+    steps = [step for step in steps_of([TARGETS[target]], scale, Files()) if step.makes]
+    for step, files in zip(steps, texts, strict=True):
+        for name in (*step.makes, *files):
+            path = step.folder(root) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(files.get(name, ""))
+        (step.folder(root) / "stamp.json").write_text(json.dumps(Records([root]).stamp(step)))
 
 
 # What it says.
@@ -178,7 +181,7 @@ def test_cells_link_to_folders_that_exist(paired):
 
 def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
     one = {"key": "k", "where": "Theorem 4.1", "says": BAD, "verdict": "false", "witness": "w", "errata": ["E7"]}
-    write_analysis(tmp_path, tiny(), "theory", {"results.json": json.dumps({"statements": [one]})})
+    write_analyses(tmp_path, tiny(), "theory", {"results.json": json.dumps({"statements": [one]})})
     path = report(tmp_path, tiny(), ("theory",))
     _, text = read(path)
     assert "1 statements were checked: 1 false." in text
@@ -186,23 +189,102 @@ def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
     assert "<script" not in path.read_text()
 
 
+def csv_of(head, *rows):
+    file = io.StringIO()
+    csv.writer(file).writerows([head.split(","), *rows])
+    return file.getvalue()
+
+
+CORRELATION = "layer,pair_absolute,non_pair_absolute,random_absolute,pair_signed"
+
+
 def test_numbers_of_an_analysis_stand_beside_the_papers(paired):
     """Table 6 of the paper has conv1: 0.372 +- 0.372 and 0.165 +- 0.154."""
     root, scale = paired
-    columns = "pair_absolute,pair_absolute_sd,non_pair_absolute,non_pair_absolute_sd,random_absolute,pair_signed"
-    csv = f"layer,{columns},pair_signed_sd\nconv1,0.5,0.25,0.125,0.0625,0.1,0.3,0.2\n"
-    write_analysis(root, scale, "table6", {"correlation.csv": csv})
+    made = csv_of(CORRELATION, ("conv1", 0.5, 0.125, 0.1, 0.3))
+    write_analyses(root, scale, "table6", {"correlation.csv": made})
     _, text = read(report(root, scale, ("table6",)))
-    assert "conv1 0.500 ± 0.250 0.125 ± 0.062 0.100 +0.300 ± 0.200 0.372 ± 0.372 0.165 ± 0.154" in text
+    assert "conv1 0.500 (1) 0.125 (1) +0.375 (1) 0.100 +0.300 (1) 0.372 ± 0.372 0.165 ± 0.154" in text
+
+
+def test_analyses_of_several_seeds_have_intervals(paired):
+    """0.4, 0.5 and 0.6: 0.5 ± 4.303 x 0.1 / sqrt 3 = 0.248.  The difference to the others is 0.3 for all."""
+    root, _ = paired
+    scale = tiny(3, analysed=3)
+    tables = [csv_of(CORRELATION, ("conv1", pair, pair - 0.3, 0.1, pair - 0.5)) for pair in (0.4, 0.5, 0.6)]
+    write_analyses(root, scale, "table6", *({"correlation.csv": made} for made in tables))
+    path = report(root, scale, ("table6",))
+    _, text = read(path)
+    assert "conv1 0.500 ± 0.248 0.200 ± 0.248 +0.300 ± 0.000 0.100 +0.000 ± 0.248 0.372" in text
+    assert "<strong>+0.300 ± 0.000</strong>" in path.read_text()
+    assert "<strong>+0.000" not in path.read_text()
+
+
+def test_a_seed_that_is_not_analysed_is_named_and_the_others_count(paired):
+    root, _ = paired
+    scale = tiny(3, analysed=2)
+    ratios = csv_of("layer,dataset,learned,random,simulated", ("conv2", "cifar10", 0.95, 0.975, 0.99))
+    write_analyses(root, scale, "tableS1", {"ratios.csv": ratios}, {"ratios.csv": ratios})
+    (root / "analyses" / "reconstruction-tiny-seed1" / "stamp.json").unlink()
+    _, text = read(report(root, scale, ("tableS1",)))
+    assert "CIFAR-10 0.9500 (1) 0.9750 (1) -0.0250 (1) 0.990 0.92 0.99" in text
+    assert "the analysis reconstruction-tiny-seed1 is not done" in text
+
+
+def test_histograms_of_several_seeds(paired):
+    root, _ = paired
+    scale = tiny(2, analysed=2)
+    made = []
+    for seed, mean in ((0, -0.3), (1, -0.5)):
+        numbers = {"mean": mean, "null_mean": -0.2, "p_value": 0.25 + seed}
+        name = f"textures-convpool-half-crelu-x0.04-short1-seed{seed}/summary.json"
+        made.append({name: json.dumps({"conv1": numbers, "damaged": 3, "empty": {}})})
+    write_analyses(root, scale, "figure3", *made)
+    _, text = read(report(root, scale, ("figure3",)))
+    assert "KS test: p, seed 0" in text
+    assert "conv1 -0.400 ± 1.271 -0.200 -0.200 ± 1.271 0.2" in text  # t(0.975, 1) = 12.71, s / sqrt 2 = 0.1
+    assert "empty – - – -" in text  # noqa: RUF001
+
+
+def test_invariance_is_compared_as_in_the_paper_and_like_with_like(paired):
+    """Two seeds with differences d and d + 2 have the mean d + 1 and, with t(0.975, 1) = 12.7, that behind ±."""
+    root, _ = paired
+    scale = tiny(2, analysed=2)
+    head = "run,weights,layer,sides,score,as_in_paper"
+
+    def scores(relu, crelu, untrained_relu, untrained_crelu):
+        """Each by one side and by two."""
+        rows = []
+        for run, weights, both in (
+            ("r", "trained", relu),
+            ("r", "untrained, seed 0", untrained_relu),
+            ("c", "trained", crelu),
+            ("c", "untrained, seed 0", untrained_crelu),
+        ):
+            papers = (run == "r", run == "c")
+            rows += [(run, weights, "conv1", *of) for of in zip(("one", "two"), both, papers, strict=True)]
+        return {"invariance.csv": csv_of(head, *rows)}
+
+    two_seeds = (
+        scores(relu=(20, 22), crelu=(21, 30), untrained_relu=(40, 45), untrained_crelu=(41, 50)),
+        scores(relu=(22, 22), crelu=(23, 34), untrained_relu=(40, 45), untrained_crelu=(41, 50)),
+    )
+    write_analyses(root, scale, "figure4", *two_seeds)
+    reader, text = read(report(root, scale, ("figure4",)))
+    shown = ["21.0 ± 12.7", "32.0 ± 25.4", "+11.0 ± 12.7", "+1.0 ± 0.0", "+10.0 ± 25.4", "+10.0 ± 0.0"]
+    assert f"conv1 {' '.join(shown)}" in text
+    assert any("less that of" in a.get("aria-label", "") for name, a in reader.elements if name == "svg")
 
 
 def test_damaged_tables_leave_gaps(paired):
     root, scale = paired
-    write_analysis(root, scale, "table6", {"correlation.csv": "layer,nothing\nconv1,3\n"})
+    write_analyses(root, scale, "table6", {"correlation.csv": "layer,nothing\nconv1,3\n"})
+    write_analyses(root, scale, "figure4", {"invariance.csv": "run,layer,sides,score\na,conv1,one,x\nb,conv1\n"})
     metrics = root / "runs" / scale.table1[0].name / "metrics.csv"
     metrics.write_text("epoch,train_error\n1,nan\n2,inf\nx,3\n4\n")
-    _, text = read(report(root, scale, ("table6",)))
-    assert "conv1 - ± - - ± - - - ± -" in text
+    _, text = read(report(root, scale, ("table6", "figure4")))
+    assert "conv1 – – – - – 0.372" in text  # noqa: RUF001
+    assert "conv1 – – – – – –" in text  # noqa: RUF001
     assert "Learning curves" in text
 
 

@@ -72,8 +72,18 @@ def test_the_cpu_scale_has_one_pair_at_full_width_which_trains_longer_and_is_ana
         "cifar10-convpool-base-relu-short16-seed0",
         "cifar10-convpool-half-crelu-short16-seed0",
     }
-    (pair,) = (pair for pair in scale.pairs if pair.name == "cifar10")
+    (pair,) = (pair for pair in scale.pairs if pair.name == "cifar10-seed0")
     assert {pair.relu.name, pair.crelu.name} == whole
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("seeds", [None, 1, 4])
+def test_every_seed_of_the_main_pair_is_analysed(scale, seeds):
+    made = SCALES[scale](seeds)
+    trained = {t.name for t in made.table1 if t.protocol != "folds"}
+    main = {name for name in trained if "-base-relu-" in name or "-half-crelu-" in name}
+    assert main == {training.name for pair in made.pairs for training in (pair.relu, pair.crelu)}
+    assert all(pair.relu.settings.seed == pair.crelu.settings.seed for pair in made.pairs)
 
 
 def test_the_full_scale_is_the_papers():
@@ -124,7 +134,7 @@ def test_what_makes_no_sense_is_one_line_and_exit_code_2(arguments, message, cap
 def test_everything_is_there_and_the_second_time_nothing_is_left(finished, capsys):
     out = finished / "out"
     assert len(results(out)) == 4
-    assert (out / "analyses" / "correlation-tiny" / "correlation.csv").exists()
+    assert (out / "analyses" / "correlation-tiny-seed0" / "correlation.csv").exists()
     page = (out / "report.html").read_text()
     assert "textures-convpool-half-crelu-x0.04-short1-seed1" in page
     before = results(out)
@@ -160,7 +170,7 @@ def test_an_export_is_small_and_stands_for_the_runs(finished, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert len(re.findall(rf" imported +from {re.escape(str(export))}$", shown, re.M)) == 4
     assert "1 of 6 steps to do" in shown  # reconstruction, from exported weights
-    assert (tmp_path / "analyses" / "reconstruction-tiny" / "ratios.csv").exists()
+    assert (tmp_path / "analyses" / "reconstruction-tiny-seed0" / "ratios.csv").exists()
     assert not (tmp_path / "runs").exists()
     pages = [(folder / "report.html").read_text() for folder in (finished / "out", tmp_path)]
     for name in ("ReLU (base x0.04)", "CReLU (half x0.04)"):
@@ -230,7 +240,7 @@ def test_a_run_without_weights_blocks_its_analyses(tmp_path, capsys):
     for training in scale.table1:
         write_run(tmp_path, training, train=1.0, test=2.0)
     assert run("table6", "--out", str(tmp_path), scale=scale) == 0
-    assert f"BLOCKED correlation-tiny: needs the weights of {scale.table1[1].name}" in capsys.readouterr().out
+    assert f"BLOCKED correlation-tiny-seed0: needs the weights of {scale.table1[1].name}" in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
