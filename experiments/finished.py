@@ -68,11 +68,12 @@ def parser(module: str, description: str | None, *, needs_run: bool = True) -> a
     p.add_argument(
         "--run",
         type=Path,
-        action="append",
+        action="extend",
+        nargs="+",
         required=needs_run,
         default=None if needs_run else [],
         metavar="DIR",
-        help="folder of a finished run; may be given several times",
+        help="folders of finished runs; may be given several times",
     )
     p.add_argument("--out", type=Path, help=f"folder for results (default runs/{module.rpartition('.')[2]})")
     p.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
@@ -103,10 +104,10 @@ def announce(args: argparse.Namespace, module: str, what: str, files: Sequence[s
 
 def not_comparable(runs: Sequence[Run]) -> str:
     """The word on the paper's numbers: which runs they cannot be compared with, and why."""
-    lines = [f"  {run.label}, {run.name}: {', '.join(run.reduced)}" for run in runs if run.reduced]
+    lines = [f"  {run.label}: {', '.join(run.reduced)}" for run in runs if run.reduced]
     if not lines:
         return ""
-    return "The paper's numbers are not comparable with these reduced runs:\n" + "\n".join(lines)
+    return "\n".join(["The paper's numbers are not comparable with these reduced runs:", *dict.fromkeys(lines)])
 
 
 def batches(images: np.ndarray, normalise: Normaliser, size: int) -> Iterator[np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,21 +95,36 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float
     save_figure(figure, path, dpi=100)
 
 
-def draw_gaps(path: Path, rows: Sequence[tuple[str, float, float]], *, title: str) -> None:
-    """Training and test error of networks: rows of (label, train, test) in percent, joined by a line."""
-    figure = new_figure(path, 7.5, 0.55 * len(rows) + 1.3)
+class Gap(NamedTuple):
+    """Errors in percent of networks that differ in the seed, and words about the difference."""
+
+    label: str
+    train: Sequence[float]
+    test: Sequence[float]
+    words: str
+
+
+def draw_gaps(path: Path, rows: Sequence[Gap]) -> None:
+    """Training and test error by network: means, joined by a line; behind them, pale, what they are means of."""
+    figure = new_figure(path, 7.5, 0.6 * len(rows) + 1.3)
     if figure is None:
         return
     axes = figure.subplots()
-    for i, (_, train, test) in enumerate(rows):
+    for i, row in enumerate(rows):
+        train, test = float(np.mean(row.train)), float(np.mean(row.test))
         axes.plot((train, test), (i, i), color="grey", lw=2, zorder=1)
-        axes.plot(train, i, "o", color=OURS, label="training" if not i else None)
-        axes.plot(test, i, "s", color=RANDOM, label="test" if not i else None)
-        axes.annotate(f"{test - train:+.2f}", ((train + test) / 2, i), (0, 5), textcoords="offset points", ha="center")
-    axes.set_yticks(range(len(rows)), [label for label, _, _ in rows], fontsize=9)
-    right = 1.05 * max(max(train, test) for _, train, test in rows)
+        for errors, mean, mark, color, what in (
+            (row.train, train, "o", OURS, "training"),
+            (row.test, test, "s", RANDOM, "test"),
+        ):
+            if len(errors) > 1:
+                axes.plot(errors, [i] * len(errors), mark, color=color, ms=4, alpha=0.35, mew=0)
+            axes.plot(mean, i, mark, color=color, label=None if i else what)
+        axes.annotate(row.words, ((train + test) / 2, i), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
+    right = 1.05 * max(max(*row.train, *row.test) for row in rows)
     axes.set(xlabel="error, %", xlim=(0, max(right, 1)), ylim=(len(rows) - 0.5, -0.6))
-    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure.suptitle("Training and test error, and the gap between them", fontsize=10, x=0.01, ha="left")
     axes.grid(alpha=0.3, axis="x")
     figure.legend(fontsize=8, loc="outside upper right", ncols=2)
     save_figure(figure, path, dpi=100)

@@ -1,13 +1,15 @@
 """Does CReLU regularise?  The gap between training and test error (the paper's section 4.1, from its Table 1).
 
 The paper finds that networks with CReLU have a higher training error and a lower test error than the ReLU baseline:
-less overfitting.  Here the gap of finished runs; runs of one network that differ in the seed alone are averaged.
+less overfitting.  Here the errors of finished runs; of networks that differ in the seed or the fold alone, the means
+with their 95 % intervals.
 
 examples:
   python -m experiments.regularisation --run runs/relu --run runs/crelu
   python -m experiments.regularisation --run runs/relu-folds --run runs/crelu-folds    all folds of both
+  python -m experiments.regularisation --run docs/results/runs/cifar10-*-x0.25-*       many: the shell names them all
 
-Writes gaps.csv (a row a run) and gaps.png.
+Writes gaps.csv (a row a run) and gaps.png (a line a network).
 """
 
 from __future__ import annotations
@@ -16,13 +18,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from experiments.common import UsageError, run_main, table, write_csv
 from experiments.finished import announce, not_comparable, out_folder, parser
-from experiments.plots import draw_gaps
+from experiments.plots import Gap, draw_gaps
 from experiments.runs import CifarRun, open_runs
 from experiments.settings import TEST_IMAGES
+from minicnn.analysis.statistics import t_interval
 from reference.paper import cifar_result
 
 MODULE = "experiments.regularisation"
@@ -42,16 +43,13 @@ def main(arguments: list[str]) -> int:
     print("Gap: test error - training error, in points; ± is the standard error of the test error.")
     print("A seed is one draw of the network too: a difference between single runs is no evidence.")
     print(not_comparable(runs))
-    means = seed_means(runs, rows)
-    if means:
-        print(f"\nMeans over seeds and folds:\n\n{means}")
+    networks = by_network(runs, rows)
+    if len(networks) < len(runs):
+        print(f"\nMeans over seeds and folds; ± is half a 95 % interval over networks:\n\n{means(networks)}")
     folder = out_folder(args, MODULE)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "gaps.csv", rows)
-    points = [
-        (f"{run.label}\n{run.name}", row["train_error"], row["test_error"]) for run, row in zip(runs, rows, strict=True)
-    ]
-    draw_gaps(folder / "gaps.png", points, title="Training and test error, and the gap between them")
+    draw_gaps(folder / "gaps.png", [_gap(label, of) for label, of in networks.items()])
     print(f"saved in {folder}")
     return 0
 
@@ -90,18 +88,35 @@ def report(rows: list[dict[str, Any]]) -> str:
     return table(["network", "run", "train error %", "test error %", "gap", "paper's gap"], lines)
 
 
-def seed_means(runs: list[CifarRun], rows: list[dict[str, Any]]) -> str:
-    """A line for every network of which there are several runs."""
-    groups: dict[Any, list[dict[str, Any]]] = {}
+def by_network(runs: list[CifarRun], rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows that differ in the seed or the fold alone together, by a label that is theirs."""
+    found: dict[Any, list[dict[str, Any]]] = {}
     for run, row in zip(runs, rows, strict=True):
-        groups.setdefault(replace(run.settings, seed=0), []).append(row)
+        found.setdefault(replace(run.settings, seed=0), []).append(row)
+    named: dict[str, list[dict[str, Any]]] = {}
+    for settings, of_one in found.items():
+        count = f"{len(of_one)} network{'s' if len(of_one) > 1 else ''}"
+        name = f"{settings.label}\n{settings.dataset}, {settings.epochs} epochs, {count}"
+        if name in named:  # they differ in something that the label does not say
+            name += f": {of_one[0]['run']}"
+        named[name] = of_one
+    return named
+
+
+def means(networks: dict[str, list[dict[str, Any]]]) -> str:
+    """A line for every network of which there are several."""
     lines = []
-    for of_one in groups.values():
-        if len(of_one) > 1:
-            gaps = np.array([row["gap"] for row in of_one])
-            error = gaps.std(ddof=1) / math.sqrt(len(gaps))
-            lines.append([of_one[0]["network"], str(len(gaps)), f"{gaps.mean():+.2f} ± {error:.2f}"])
-    return table(["network", "runs", "gap"], lines) if lines else ""
+    for label, rows in networks.items():
+        if len(rows) > 1:
+            found = [t_interval([row[name] for row in rows]) for name in ("train_error", "test_error", "gap")]
+            lines.append([label.replace("\n", ", "), *(f"{x.mean:.2f} ± {x.half:.2f}" for x in found)])
+    return table(["network", "train error %", "test error %", "gap"], lines)
+
+
+def _gap(label: str, rows: list[dict[str, Any]]) -> Gap:
+    gap = t_interval([row["gap"] for row in rows])
+    words = f"{gap.mean:+.2f}" + ("" if gap.half is None else f" ± {gap.half:.2f}")
+    return Gap(label, [row["train_error"] for row in rows], [row["test_error"] for row in rows], words)
 
 
 if __name__ == "__main__":
