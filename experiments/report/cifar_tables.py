@@ -72,7 +72,8 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
         for family in here:
             own = DATASETS[family[0].settings.dataset]
             caption = title if own == DATASETS[dataset] else f"{title} in the paper, {own} in ours"
-            found += [tag("h3", describe(family[0])), _table(context, caption, rows, family)]
+            how = describe(family[0])
+            found += [tag("h3", how), _table(context, f"{caption}: {how}", rows, family)]
             found += comparisons(context, family, rows)
     return found
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import minicnn
 from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
 from experiments.report.context import Context
+from experiments.report.csv_tables import FOLDER, write_tables
 from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records
@@ -40,10 +41,11 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
 def write_report(
     home: Path, targets: Sequence[Target], scale: Scale, records: Records, means: Resources, command: str
 ) -> Path:
-    """Write home/report.html, whole or not at all; give its path."""
-    context = Context(home, scale, records, means.data, means.files)
+    """Write home/report.html, whole or not at all, and its tables; give its path."""
+    made = page(Context(home, scale, records, means.data, means.files), targets, command)
     home.mkdir(parents=True, exist_ok=True)
-    atomic_write_text(home / NAME, str(page(context, targets, command)))
+    write_tables(made, home / FOLDER)
+    atomic_write_text(home / NAME, made)
     return home / NAME
 
 

@@ -149,8 +149,12 @@ def epochs_done(folder: Path) -> int:
 
 
 @cache
-def _test_labels(settings: Settings, data: Path | None) -> np.ndarray:
-    return load_data(settings, data).test_labels
+def _test_labels(settings: Settings, data: Path | None) -> np.ndarray | None:
+    """None where the data is not at hand: asked for once, since that may be a download which fails slowly."""
+    try:
+        return load_data(settings, data).test_labels
+    except DataError:
+        return None
 
 
 def wrong_images(run: Run, data: Path | None) -> np.ndarray | None:
@@ -167,7 +171,9 @@ def predictions(run: Run, data: Path | None) -> tuple[np.ndarray, np.ndarray] | 
             return arrays["predicted"], arrays["right"]
         p = np.load(run.folder / "test_probabilities.npy", allow_pickle=False)
         right = _test_labels(settings(dataset=run.settings.dataset), data)
-    except (OSError, ValueError, KeyError, CheckpointError, DataError, AttributeError):
+    except (OSError, ValueError, KeyError, CheckpointError, AttributeError):
+        return None
+    if right is None or len(p) != len(right):
         return None
     kind = np.min_scalar_type(run.settings.classes)
-    return (p.argmax(axis=1).astype(kind), right.astype(kind)) if len(p) == len(right) else None
+    return p.argmax(axis=1).astype(kind), right.astype(kind)

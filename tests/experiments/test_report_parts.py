@@ -7,7 +7,8 @@ import pytest
 
 from experiments.report import page
 from experiments.report.charts import Bar, Line, interval_chart, line_chart, ticks
-from experiments.report.context import picture
+from experiments.report.context import NOT_RUN, picture
+from experiments.report.csv_tables import as_numbers, write_tables
 from experiments.report.html import Html, escape, join, table, tag
 from tests.experiments.made_runs import BAD
 
@@ -25,6 +26,23 @@ def test_tables_have_captions_and_headings():
     assert "<caption>Errors &lt;1</caption>" in made
     assert 'scope="col"' in made
     assert '<th scope="row" class="text">a</th><td>1.0</td>' in made
+
+
+def test_tables_are_written_as_csv_files_with_numbers_in_columns_of_their_own(tmp_path):
+    rows = [["a, b", "25.05 ± 0.40", tag("b", 0.1)], ["c", NOT_RUN, "-"]]
+    one = table('Errors <1, "a"', ["network", "error %", "p"], rows)
+    two = table("Second", ["layer"], [["conv1"]])
+    write_tables(join([tag("h1", "x"), one, two]), tmp_path / "tables")
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["errors-1-a.csv", "second.csv"]
+    assert (tmp_path / "tables" / "errors-1-a.csv").read_text() == (
+        'network,error %,error % ±,p\n"a, b",25.05,0.40,0.1\nc,,,\n'
+    )
+    assert (tmp_path / "tables" / "second.csv").read_text() == "layer\nconv1\n"
+
+
+def test_a_column_with_words_stays_as_it_is():
+    rows = [["n", "x", "y"], ["a", "10.00 ± 2.48; vote 7.25", "1,234"], ["b", "-3.5 (1)", "+0.5 (1)"]]
+    assert as_numbers(rows) == [["n", "x", "y"], ["a", "10.00 ± 2.48; vote 7.25", "1234"], ["b", "-3.5 (1)", "+0.5"]]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""The tables of the report once more, as CSV files: what is there to read is there to compute with."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from experiments.report.context import NOT_RUN
+from experiments.report.html import Html
+from minicnn.checkpoint import atomic_write_text
+
+FOLDER = "tables"
+NUMBER = r"[+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?"
+MEASURED = re.compile(rf"({NUMBER})(?: ± ({NUMBER})| \(1\))?")  # with half an interval, or of one network
+
+
+class _Tables(HTMLParser):
+    """Collects the cells of each table, by its caption."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[list[str]]] = {}
+        self._rows: list[list[str]] = []
+        self._text: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag == "table":
+            self._rows = []
+        elif tag == "tr":
+            self._rows.append([])
+        elif tag in ("caption", "th", "td"):
+            self._text = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._text is None or tag not in ("caption", "th", "td"):
+            return
+        text, self._text = "".join(self._text).strip(), None
+        if tag == "caption":
+            self.found[text] = self._rows
+        else:
+            self._rows[-1].append(text)
+
+    def handle_data(self, data: str) -> None:
+        if self._text is not None:
+            self._text.append(data)
+
+
+def write_tables(page: Html, folder: Path) -> None:
+    """Every table of a page, as folder/<its caption>.csv."""
+    reader = _Tables()
+    reader.feed(page)
+    reader.close()
+    for caption, rows in reader.found.items():
+        name = re.sub(r"[^a-z0-9.]+", "-", caption.lower()).strip("-")
+        file = io.StringIO(newline="")
+        csv.writer(file, lineterminator="\n").writerows(as_numbers(rows))
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_write_text(folder / f"{name}.csv", file.getvalue())
+
+
+def as_numbers(rows: list[list[str]]) -> list[list[str]]:
+    """The head and the rows of a table; a column of "mean ± half" becomes two, with "" for what is not there."""
+    columns: list[list[str]] = []
+    for head, *cells in zip(*rows, strict=True):
+        known = ["" if cell in (NOT_RUN, "-") else cell for cell in cells]
+        found = [MEASURED.fullmatch(cell) for cell in known]
+        if not all(match or not cell for match, cell in zip(found, known, strict=True)):  # a column of words
+            columns.append([head, *cells])
+            continue
+        columns.append([head, *(match[1].replace(",", "") if match else "" for match in found)])
+        if any("±" in cell for cell in known):
+            columns.append([f"{head} ±", *((match[2] or "") if match else "" for match in found)])
+    return [list(row) for row in zip(*columns, strict=True)]
