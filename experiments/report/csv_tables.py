@@ -49,16 +49,20 @@ class _Tables(HTMLParser):
 
 
 def write_tables(page: Html, folder: Path) -> None:
-    """Every table of a page, as folder/<its caption>.csv."""
+    """Every table of a page, as folder/<its caption>.csv; those of an earlier page go."""
     reader = _Tables()
     reader.feed(page)
     reader.close()
+    old = set(folder.glob("*.csv"))
     for caption, rows in reader.found.items():
-        name = re.sub(r"[^a-z0-9.]+", "-", caption.lower()).strip("-")
+        path = folder / (re.sub(r"[^a-z0-9.]+", "-", caption.lower()).strip("-") + ".csv")
         file = io.StringIO(newline="")
         csv.writer(file, lineterminator="\n").writerows(as_numbers(rows))
         folder.mkdir(parents=True, exist_ok=True)
-        atomic_write_text(folder / f"{name}.csv", file.getvalue())
+        atomic_write_text(path, file.getvalue())
+        old.discard(path)
+    for path in old:
+        path.unlink(missing_ok=True)
 
 
 def as_numbers(rows: list[list[str]]) -> list[list[str]]:

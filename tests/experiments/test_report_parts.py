@@ -38,6 +38,8 @@ def test_tables_are_written_as_csv_files_with_numbers_in_columns_of_their_own(tm
         'network,error %,error % ±,p\n"a, b",25.05,0.40,0.1\nc,,,\n'
     )
     assert (tmp_path / "tables" / "second.csv").read_text() == "layer\nconv1\n"
+    write_tables(two, tmp_path / "tables")
+    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["second.csv"]  # those of this page
 
 
 def test_a_column_with_words_stays_as_it_is():
