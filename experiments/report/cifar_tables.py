@@ -70,10 +70,9 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
             found.append(absent("no network is trained on it at this scale."))
             found.append(_table(context, title, rows, []))
         for family in here:
-            own = DATASETS[family[0].settings.dataset]
-            caption = title if own == DATASETS[dataset] else f"{title} in the paper, {own} in ours"
-            how = describe(family[0])
-            found += [tag("h3", how), _table(context, f"{caption}: {how}", rows, family)]
+            how, own = describe(family[0]), family[0].settings.dataset == dataset
+            caption = f"{name}: {how}" if own else f"{title} in the paper, ours: {how}"
+            found += [tag("h3", how), _table(context, caption, rows, family)]
             found += comparisons(context, family, rows)
     return found
 
