@@ -7,6 +7,7 @@ examples:
   python -m experiments.reproduce all --scale cpu --workers 2  hours on a few cores, with real CIFAR
   python -m experiments.reproduce all --scale full --workers mpi           on many machines: docs/cluster.md
   python -m experiments.reproduce all --scale full --imagenet imagenet     the paper's settings, for GPUs
+  python -m experiments.reproduce all --scale cpu --no-training            analyse the networks that are trained
   python -m experiments.reproduce all --scale cpu --report     run nothing, write the report of what is there
   python -m experiments.reproduce all --scale cpu --export docs/results --import docs/results
 
@@ -68,6 +69,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
     p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
+    p.add_argument("--no-training", action="store_true", help="train nothing: only analyse what is trained")
     p.add_argument("--report", action="store_true", help="run nothing, only write the report of what is there")
     p.add_argument("--out", type=Path, help="folder for everything (default runs/reproduce-<scale>)")
     p.add_argument(
@@ -153,6 +155,8 @@ def reproduce(
         if not args.report:
             photographs = photos.TRAIN if generated(scale, means.files) else TRAIN_IMAGES
             items = make_plan(steps, records, Estimator(means.devices[0], photographs))
+            if args.no_training:
+                items = without_training(items)
             print(f"{plan.show(items, args.workers)}\n", flush=True)
             if args.dry_run:
                 return 0
@@ -175,6 +179,12 @@ def reproduce(
             return 130
     failed = any(outcome.how == "failed" for outcome in outcomes) or any(i.state == plan.UNUSABLE for i in items)
     return 1 if failed else 0
+
+
+def without_training(items: Sequence[Item]) -> list[Item]:
+    """What can be done with the networks that there are."""
+    left_out = {item.step.name for item in items if item.open and item.step.training is not None}
+    return [item for item in items if not left_out.intersection((item.step.name, *item.step.needs))]
 
 
 def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records, means: Resources) -> str:

@@ -235,6 +235,17 @@ def test_what_is_damaged_is_named_and_left_alone(tmp_path, name, content, messag
     assert (folders[0] / name).read_text() == content
 
 
+def test_without_training_only_what_is_trained_is_analysed(finished, tmp_path, capsys):
+    """Of two pairs the first is trained: its analysis is done, that of the second is left out with its trainings."""
+    out = finished / "out"
+    shutil.copytree(out / "runs", tmp_path / "runs")
+    shutil.rmtree(tmp_path / "runs" / tiny().table1[-1].name)
+    assert run("table1", "table6", "--out", str(tmp_path), "--no-training", scale=tiny(analysed=2)) == 0
+    assert [path.name for path in (tmp_path / "analyses").iterdir()] == ["correlation-tiny-seed0"]
+    assert not (tmp_path / "runs" / tiny().table1[-1].name).exists()
+    assert "1 of 4 steps to do" in capsys.readouterr().out
+
+
 def test_a_run_without_weights_blocks_its_analyses(tmp_path, capsys):
     scale = tiny(1)
     for training in scale.table1:
