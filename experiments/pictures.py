@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 from experiments.common import read_json
 from minicnn.checkpoint import atomic_write
 from minicnn.data.dataset import Dataset
+
+COLOURS = 128  # of a plot, with what lies between them at the edges of letters
 
 
 def new_figure(path: Path, width: float, height: float) -> Any:
@@ -25,8 +28,14 @@ def new_figure(path: Path, width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path, *, dpi: int) -> None:
-    """Whole or not at all, as every file."""
-    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=dpi))
+    """Whole or not at all, as every file; with a palette, since a plot has few colours: a third of the size."""
+    from PIL import Image  # matplotlib needs it, too
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    with Image.open(drawn) as image:
+        plain = image.convert("RGB").quantize(COLOURS)
+    atomic_write(path, lambda file: plain.save(file, format="png", optimize=True))
 
 
 def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any], *, title: str) -> None:

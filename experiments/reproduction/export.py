@@ -12,13 +12,16 @@ from minicnn.backend import CPU
 from minicnn.checkpoint import atomic_write_bytes, save
 
 COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json", PREDICTIONS, EXPORTED)
-LARGEST = 1_000_000  # bytes, of weights and of files of analyses
+LARGEST_WEIGHTS, LARGEST_FILE = 1_000_000, 200_000  # bytes, of a network and of a file of an analysis
 
 
 def export(records: Records, steps: Sequence[Step], folder: Path, data: Mapping[str, Path]) -> tuple[int, int]:
-    """Write what is finished of the steps; (trainings, analyses) that were."""
+    """Write what is finished of the steps; (trainings, analyses) that were.
+
+    Weights are exported of the networks that an analysis looks at, one seed of each: enough to look at them again.
+    """
     trainings = analyses = 0
-    looked_at = {training.name for step in steps for training in step.of}
+    looked_at = {training.name for step in steps for training in step.of if training.settings.seed == 0}
     for step in steps:
         if step.training is not None:
             record = records.training(step.training)
@@ -49,7 +52,7 @@ def _export_run(run: Run, folder: Path, data: Path | None, weights: bool) -> Non
         save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
     if weights and not (folder / EXPORTED).exists() and run.has_weights:
         arrays = run.model(CPU).state_dict()
-        if sum(array.nbytes for array in arrays.values()) <= LARGEST:
+        if sum(array.nbytes for array in arrays.values()) <= LARGEST_WEIGHTS:
             save(folder / EXPORTED, arrays)
 
 
@@ -57,7 +60,7 @@ def _copy_small_files(source: Path, folder: Path) -> None:
     """The stamp comes last: a folder that has it is complete."""
     if folder.resolve() == source.resolve():
         return
-    files = [path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= LARGEST]
+    files = [path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= LARGEST_FILE]
     for path in sorted(files, key=lambda path: path.name == STAMP):
         target = folder / path.relative_to(source)
         target.parent.mkdir(parents=True, exist_ok=True)
