@@ -1,7 +1,7 @@
 """What the documents show is true: code runs, files exist, commands are those of the Makefile."""
 
+import csv
 import importlib
-import json
 import re
 import shlex
 import textwrap
@@ -13,13 +13,12 @@ import pytest
 
 import minicnn
 from experiments import cifar, imagenet
-from experiments.options import checked_settings, parser
 from minicnn.autodiff import OPS, Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "results" / "README.md"])
 
 
 def code(document, language="python"):
@@ -41,19 +40,39 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
     assert shown in (ROOT / "minicnn" / "ops" / "activation.py").read_text()
 
 
-def test_the_results_of_the_readme_are_those_in_docs_results():
-    rows = re.findall(r"^\|(.+)\| `(--act .+)` \|$", (ROOT / "README.md").read_text(), re.M)
-    assert len(rows) >= 5
-    for cells, options in rows:
-        settings = checked_settings(parser("experiments.cifar", None).parse_args(shlex.split(options)))
-        result = json.loads((ROOT / "docs" / "results" / "runs" / settings.name / "result.json").read_text())
-        parameters = sum(p.data.size for p in settings.build_model().parameters())
-        expected = [
-            str(settings.epochs),
-            f"{parameters:,}",
-            *(f"{result[k]:.2f} %" for k in ("train_error", "test_error")),
-        ]
-        assert [cell.strip(" *") for cell in cells.split("|")[2:]] == expected
+def rows_of(name):
+    """A table of docs/results by the first cell of each row: its cells, "mean ± half" as one."""
+    found = {}
+    with open(ROOT / "docs" / "results" / "tables" / name, newline="") as file:
+        for row in csv.DictReader(file):
+            key, *_ = row.values()
+            halves = {head: row.get(f"{head} ±") for head in row}
+            cells = {f"{cell} ± {halves[head]}" if halves[head] else cell for head, cell in row.items()}
+            found[key] = found.get(key, set()) | cells
+    return found
+
+
+def test_tables_that_name_their_source_have_its_numbers():
+    """<!-- from a.csv b.csv --> above a table: each number of a row is in the row of that name in one of the files."""
+    checked = 0
+    for document in DOCUMENTS:
+        for names, table in re.findall(r"<!-- from (.+?) -->\n\n((?:\|.*\n)+)", document.read_text()):
+            sources = [rows_of(name) for name in names.split()]
+            for line in table.splitlines()[2:]:
+                key, *cells = (cell.strip(" *%") for cell in line.strip("|").split("|"))
+                known = set().union(*(rows.get(key, ()) for rows in sources))
+                for cell in cells:
+                    assert cell.replace(",", "") in known or not re.search(r"\d", cell), (document.name, key, cell)
+                    checked += 1
+    assert checked > 100
+
+
+def test_what_the_readme_says_about_errors_is_in_the_results():
+    tables = (ROOT / "docs" / "results" / "tables").glob("*.csv")
+    known = {cell for path in tables for cells in rows_of(path.name).values() for cell in cells}
+    said = re.findall(r"[\d.]+ ± [\d.]+", (ROOT / "README.md").read_text())
+    assert said
+    assert set(said) <= known
 
 
 def test_the_op_in_contributing_is_right():
