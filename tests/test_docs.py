@@ -75,6 +75,18 @@ def test_what_the_readme_says_about_errors_is_in_the_results():
     assert set(said) <= known
 
 
+def test_the_networks_of_the_results_can_be_analysed(tmp_path, monkeypatch):
+    """The commands that need nothing but what is in the repository run."""
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "docs" / "figures.md").read_text()
+    lines = re.findall(r"^python -m (experiments\.\w+) (--run docs/results/runs/.*)$", text, re.M)
+    assert len(lines) == 3
+    for module, options in lines:
+        out = tmp_path / module
+        assert importlib.import_module(module).main([*shlex.split(options), "--out", str(out), "--device", "cpu"]) == 0
+        assert list(out.rglob("*.png"))
+
+
 def test_the_op_in_contributing_is_right():
     (shown,) = re.findall(r"^   ```python\n(.*?)^   ```", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
     scope = {"Array": Array, "Pair": Pair, "op": op}
