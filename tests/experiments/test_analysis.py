@@ -110,6 +110,8 @@ def test_invariance(folder, tmp_path, capsys):
     assert first == ("*", " ")  # the paper's side of a ReLU network
     assert second == (" ", "*")
     rows = read(tmp_path / "invariance.csv")
+    papers = {(row["run"], row["sides"]) for row in rows if row["as_in_paper"] == "True"}
+    assert papers == {("relu", "one"), ("crelu", "two")}
     assert len(rows) == 2 * 3 * 7 * 2
     assert {row["weights"] for row in rows} == {"trained", "untrained, seed 0", "untrained, seed 1"}
     scores = [float(row["score"]) for row in rows if row["score"] != "nan"]

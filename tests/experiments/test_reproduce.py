@@ -246,6 +246,17 @@ def test_without_training_only_what_is_trained_is_analysed(finished, tmp_path, c
     assert "1 of 4 steps to do" in capsys.readouterr().out
 
 
+def test_an_export_has_the_weights_of_one_seed_and_no_large_files(finished, tmp_path):
+    """Two seeds are analysed; a file of 200 kB goes along, a larger one stays."""
+    out, export, scale = tmp_path / "out", tmp_path / "export", tiny(analysed=2)
+    shutil.copytree(finished / "out", out)
+    for size in (200_000, 200_001):
+        (out / "analyses" / "correlation-tiny-seed0" / f"{size}.csv").write_bytes(bytes(size))
+    assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export), scale=scale) == 0
+    assert [path.parent.name for path in export.rglob("weights.npz")] == [scale.pairs[0].crelu.name]
+    assert [path.name for path in export.rglob("20000*.csv")] == ["200000.csv"]
+
+
 def test_a_run_without_weights_blocks_its_analyses(tmp_path, capsys):
     scale = tiny(1)
     for training in scale.table1:
