@@ -15,7 +15,7 @@ import errno
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -105,13 +105,12 @@ def atomic_write(
 
 
 def _write_and_rename(path: Path, write: Callable[[BinaryIO], object], keep_previous: bool) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f"{TEMPORARY}{path.name}-", dir=path.parent)
+    temporary = path.with_name(f"{TEMPORARY}{path.name}-{secrets.token_hex(8)}")  # tempfile's are for the owner only
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp gives 0o600
         if keep_previous and path.exists():
             _keep(path)
         os.replace(temporary, path)
@@ -150,12 +149,6 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _digest(content: Mapping[str, np.ndarray]) -> bytes:

@@ -38,6 +38,13 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files")
+def test_others_may_read_it_where_they_may_read_any_file(tmp_path):
+    (tmp_path / "any").touch()
+    save(tmp_path / "c.npz", ARRAYS)
+    assert (tmp_path / "c.npz").stat().st_mode == (tmp_path / "any").stat().st_mode
+
+
 def test_it_is_an_ordinary_npz_file(tmp_path):
     save(tmp_path / "c.npz", ARRAYS)
     with np.load(tmp_path / "c.npz", allow_pickle=False) as file:

@@ -58,9 +58,8 @@ class Faults(contextlib.ExitStack):
 
     def __enter__(self):
         super().__enter__()
-        for owner, name in ((os, "fsync"), (os, "replace"), (os, "link"), (os, "mkdir"), (tempfile, "mkstemp")):
+        for owner, name in ((os, "fsync"), (os, "replace"), (os, "link"), (os, "mkdir")):
             self.enter_context(mock.patch.object(owner, name, self._counted(getattr(owner, name), name)))
-        self.enter_context(mock.patch.object(os, "fdopen", self._wrapping(os.fdopen)))
         for owner in (builtins, io):
             self.enter_context(mock.patch.object(owner, "open", self._opening(open)))
         return self
@@ -76,7 +75,7 @@ class Faults(contextlib.ExitStack):
 
     def _counted(self, function, name):
         def call(*args, **kwargs):
-            ours = name == "fsync" or self._ours(kwargs.get("dir") or args[0])
+            ours = name == "fsync" or self._ours(args[0])
             if ours and sys._getframe(1).f_code.co_name != "_flush_folder":
                 self.step(str(args[0]) if name in ("mkdir", "replace") else None)
             return function(*args, **kwargs)
@@ -87,12 +86,10 @@ class Faults(contextlib.ExitStack):
         def call(file, mode="r", *args, **kwargs):
             if not isinstance(file, int) and set(mode) & set("wax+") and self._ours(file):
                 self.step(str(file))
-            return function(file, mode, *args, **kwargs)
+            opened = function(file, mode, *args, **kwargs)
+            return Writer(opened, self) if "x" in mode else opened  # "x": the files of atomic_write
 
         return call
-
-    def _wrapping(self, function):
-        return lambda handle, *args, **kwargs: Writer(function(handle, *args, **kwargs), self)
 
     def _ours(self, path):
         return os.path.abspath(os.fspath(path)).startswith(self.folder)
