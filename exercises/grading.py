@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import traceback
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+IMPORTERS = ("importlib", "pkgutil", "runpy")  # of the standard library: these would get everything else
 
 
 class AnswerError(Exception):
@@ -103,3 +108,20 @@ def parts(what: str, value: Any, count: int) -> tuple[Any, ...]:
 
 def _on(given: str) -> str:
     return f" for {given}" if given else ""
+
+
+def numpy_alone(path: Path) -> None:
+    """AnswerError if the file imports what may have the answer in it: all but NumPy and the standard library."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names):
+                modules = [alias.name for alias in names]
+            case ast.ImportFrom(module):
+                modules = [module or ""]
+            case ast.Name("__import__"):
+                modules = ["__import__"]
+            case _:
+                continue
+        for top in (module.split(".")[0] for module in modules):
+            if top != "numpy" and (top not in sys.stdlib_module_names or top in IMPORTERS):
+                raise AnswerError(f"line {node.lineno} uses {top or 'files beside it'}: this task is for NumPy alone")

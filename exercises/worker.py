@@ -17,7 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from exercises.catalogue import TASKS
-from exercises.grading import AnswerError, own_lines
+from exercises.grading import AnswerError, numpy_alone, own_lines
 
 MEMORY = 8 * 2**30  # bytes of address space: a mistake in a shape should not stop the machine
 
@@ -26,7 +26,10 @@ def judge(task: str, path: Path, seed: int) -> tuple[str, str]:
     """("right" or "wrong" or "trouble", message).  Trouble is a mistake in the check: no fault of the answer."""
     checker = importlib.import_module(f"exercises.checkers.{task}")
     try:
-        checker.check(load(path), np.random.default_rng(seed))
+        answer = load(path)
+        if TASKS[task].numpy_alone:
+            numpy_alone(path)
+        checker.check(answer, np.random.default_rng(seed))
     except AnswerError as wrong:
         return "wrong", str(wrong)
     except MemoryError:

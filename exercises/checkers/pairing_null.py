@@ -10,7 +10,7 @@ import numpy as np
 from exercises.grading import AnswerError, array, call, same, shown
 
 DRAWS = 49
-BANKS = 60
+BANKS = 400
 
 
 def check(answer: ModuleType, rng: np.random.Generator) -> None:
@@ -91,11 +91,26 @@ def examine_p(answer: ModuleType, rng: np.random.Generator) -> None:
             "p_value of filters that all point to the same side: less opposed than any random ones\n"
             f"  expected  about 1\n  got       {p:g}"
         )
-    mean = float(np.mean([p_of(answer, rng.normal(size=(3, 3, 2, 8)), rng) for _ in range(BANKS)]))
-    if not 0.33 < mean < 0.67:
+    one_pair = np.eye(18)[:, :15]  # orthogonal, and the opposite of the first: mu is -1, 0, ..., 0, -1
+    p = p_of(answer, np.concatenate((one_pair, -one_pair[:, :1]), axis=1).reshape(3, 3, 2, 16), rng)
+    if p < 0.9:
         raise AnswerError(
-            f"p_value of {BANKS} banks of random filters: under the null hypothesis p is uniform\n"
-            f"  expected  a mean of about 0.5\n  got       {mean:.2f}"
+            "p_value of 15 orthogonal filters and the negative of one: their mean mu, -0.125, is higher than that of\n"
+            f"  random ones\n  expected  about 1\n  got       {p:g}\n  Which number of a bank is compared?"
+        )
+    examine_uniform(np.array([p_of(answer, rng.normal(size=(3, 3, 2, 8)), rng) for _ in range(BANKS)]))
+
+
+def examine_uniform(p: np.ndarray) -> None:
+    """Under the null hypothesis P(p <= t) = t for t = 1/50, ..., 1; the inequality is that of examine_distribution."""
+    t = np.arange(1, DRAWS + 2) / (DRAWS + 1)
+    share = (p <= t[:, None] + 1e-9).mean(axis=1)
+    worst = int(abs(share - t).argmax())
+    if abs(share - t)[worst] > math.sqrt(math.log(2 / 1e-8) / (2 * len(p))):
+        raise AnswerError(
+            f"p_value of {len(p)} banks of random filters: under the null hypothesis p is uniform\n"
+            f"  expected  {t[worst]:.0%} of them up to {t[worst]:g}\n  got       {share[worst]:.0%}\n"
+            "  Are like compared with like?"
         )
 
 

@@ -20,7 +20,8 @@ def check(answer: ModuleType, rng: np.random.Generator) -> None:
     for shape, axis in [((2, 4), -1), ((4, 3), 0), ((2, 3, 6), 2), ((2, 4, 3), 1)]:
         examine(answer, glu, rng.normal(size=shape), axis, rng)
     examine_float32(answer, glu, rng)
-    examine_large(answer, glu)
+    for dtype in (np.float64, np.float32):  # exp(100) is too much for float32 only
+        examine_large(answer, glu, dtype)
     examine_odd(glu)
 
 
@@ -69,14 +70,15 @@ def examine_float32(answer: ModuleType, glu: Op, rng: np.random.Generator) -> No
             raise AnswerError(f"{name} has dtype {found} for x of dtype float32: no op changes the dtype")
 
 
-def examine_large(answer: ModuleType, glu: Op) -> None:
-    x = np.array([[2.0, 3.0, 1000.0, -1000.0]])  # sigmoid is 1 and 0
+def examine_large(answer: ModuleType, glu: Op, dtype: type) -> None:
+    x: np.ndarray = np.array([[2.0, 3.0, 1000.0, -1000.0]], dtype)  # sigmoid is 1 and 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         y, vjp = run(answer, glu.pair, x)
-        (gx,) = run(answer, vjp, np.ones((1, 2)))
-    same("y", y, np.array([[2.0, 0.0]]), given=f"x = {shown(x)}")
-    same("gx", gx, np.array([[1.0, 0.0, 0.0, 0.0]]), given=f"x = {shown(x)}, g = 1")
+        (gx,) = run(answer, vjp, np.ones((1, 2), dtype))
+    given = f"x = {shown(x)} of dtype {x.dtype}"
+    same("y", y, np.array([[2.0, 0.0]]), given=given)
+    same("gx", gx, np.array([[1.0, 0.0, 0.0, 0.0]]), given=f"{given}, g = 1")
 
 
 def examine_odd(glu: Op) -> None:
