@@ -23,6 +23,8 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +82,8 @@ def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     count = -(-n // max(1, HOST_PIECE_BYTES // max(1, sample_bytes)))
     if n * sample_bytes >= LEAST_SHARED_BYTES:
         count = 4 * -(-count // 4)
-    return cut(0, n, -(-n // max(1, count)))
+    count = min(n, count)
+    return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
 
 
 SMALLER = 16  # after an out-of-memory error pieces are so many times smaller
@@ -186,10 +189,12 @@ def _run(work: Callable[[Any], object], items: Any, like: Array) -> None:
     _start_workers(helpers)
     take = itertools.count()  # whoever is free takes the next item; next() on it is atomic
     errors: list[BaseException] = []
+    change = threading.Condition()
+    working, joining = 0, True  # how many help; whether more may
 
     def share() -> None:
-        _here.busy = True
         try:
+            _here.busy = True
             while (i := next(take)) < len(items) and not errors:
                 work(items[i])
         except BaseException as error:
@@ -197,18 +202,33 @@ def _run(work: Callable[[Any], object], items: Any, like: Array) -> None:
         finally:
             _here.busy = False
 
-    done = threading.Semaphore(0)
-
-    def job() -> None:
+    def help_out() -> None:
+        nonlocal working
+        with change:
+            if not joining:
+                return
+            working += 1
         share()
-        done.release()
+        with change:
+            working -= 1
+            change.notify()
 
     with one_blas_thread():
-        for _ in range(helpers):
-            _jobs.put(job)
-        share()
-        for _ in range(helpers):
-            done.acquire()
+        try:
+            for _ in range(helpers):
+                _jobs.put(partial(copy_context().run, help_out))  # with the caller's np.errstate, a context variable
+            share()
+        finally:
+            # Nobody leaves while a helper works: it writes to memory that the next call will use.  Ctrl-C may come at
+            # any moment, here too; with an error in the list helpers stop after the item that they have.
+            while joining or working:
+                try:
+                    with change:
+                        joining = False
+                        change.wait_for(lambda: not working)
+                except BaseException as interruption:
+                    errors.append(interruption)
+            _here.busy = False
     if errors:
         raise errors[0]
 

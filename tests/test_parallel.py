@@ -19,6 +19,14 @@ def test_pieces_cover_the_batch_in_order_within_the_budget(device, n, sample_byt
     assert all((s.stop - s.start) * sample_bytes <= budget or s.stop - s.start == 1 for s in slices)
 
 
+@given(n=st.integers(1, 200), sample_bytes=st.integers(1, 2 << 20))
+def test_on_the_cpu_pieces_are_alike_and_four_or_a_multiple_where_it_is_worth_it(n, sample_bytes):
+    lengths = [s.stop - s.start for s in parallel.pieces(n, sample_bytes, np.zeros(1))]
+    assert max(lengths) - min(lengths) <= 1
+    if n * sample_bytes >= parallel.LEAST_SHARED_BYTES:
+        assert len(lengths) % 4 == 0 or len(lengths) == n
+
+
 @on_devices
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_over_batch_and_sum_over_batch(device, n, monkeypatch):

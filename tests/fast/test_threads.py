@@ -1,9 +1,11 @@
 """The same bits on any number of threads; safe in threads, nested, and after a fork."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -86,6 +88,62 @@ def test_an_error_in_a_worker_is_raised_here(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         parallel.over_batch(work, 8, 1, np.zeros(1))
     convolve()  # and the workers live on
+
+
+def test_after_an_interruption_nobody_works_any_more(monkeypatch):
+    """Ctrl-C while a helper is in the middle of an item: the call ends when the item does, not before."""
+    monkeypatch.setenv("MINICNN_THREADS", "2")
+    began, finished = threading.Event(), threading.Event()
+
+    def work(item):
+        if threading.current_thread() is threading.main_thread():
+            assert began.wait(60)
+            return
+        began.set()
+        time.sleep(0.1)  # now the other thread is done, and waits for this one
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+        finished.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel.over_slices(work, [slice(0, 1), slice(1, 2)], np.zeros(1))
+    assert finished.is_set()
+    assert not parallel._here.busy
+
+
+def test_an_interruption_stops_the_helpers_after_their_item(monkeypatch):
+    monkeypatch.setenv("MINICNN_THREADS", "2")
+    done, began = [], threading.Event()
+
+    def work(item):
+        if threading.current_thread() is threading.main_thread():
+            assert began.wait(60)
+            raise KeyboardInterrupt
+        began.set()
+        time.sleep(0.05)
+        done.append(item)
+
+    with pytest.raises(KeyboardInterrupt):
+        parallel.over_slices(work, [slice(i, i + 1) for i in range(200)], np.zeros(1))
+    before = len(done)
+    time.sleep(0.1)
+    assert len(done) == before < 100
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_workers_keep_to_the_callers_errstate(monkeypatch, count):
+    monkeypatch.setenv("MINICNN_THREADS", str(count))
+    huge, meeting = np.full(4, 3e38, np.float32), threading.Barrier(count)
+
+    def work(item):
+        meeting.wait(60)  # so that every thread has one
+        huge * huge
+
+    slices = [slice(i, i + 1) for i in range(count)]
+    with np.errstate(over="ignore"):
+        parallel.over_slices(work, slices, huge)
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        parallel.over_slices(work, slices, huge)
 
 
 def test_the_blas_has_its_threads_back_afterwards(monkeypatch):
