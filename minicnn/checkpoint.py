@@ -38,8 +38,8 @@ def save(
     """Write arrays and JSON metadata; the file at `path`, if there is one, becomes the previous one."""
     path = Path(path)
     content = dict(arrays) | {METADATA: np.frombuffer(json.dumps(dict(metadata or {})).encode(), np.uint8)}
-    for name in (METADATA, CHECKSUM):
-        if name in arrays:
+    for name in arrays:
+        if name in (METADATA, CHECKSUM) or name.endswith(".npy"):  # numpy would take "a.npy" for the file of "a"
             raise ValueError(f"save: {name} is a reserved name")
     content[CHECKSUM] = np.frombuffer(_digest(content), np.uint8)
 
@@ -89,7 +89,8 @@ def load_newest(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], di
 
 def previous(path: str | os.PathLike[str]) -> Path:
     """Where the checkpoint before the one at `path` is kept."""
-    return Path(path).with_suffix(".previous.npz")
+    path = Path(path)
+    return path.with_name(path.name.removesuffix(".npz") + ".previous.npz")
 
 
 def atomic_write(

@@ -73,6 +73,7 @@ class Optimiser:
         self.lr, self.weight_decay = as_schedule(lr), as_schedule(weight_decay)
         self.clip = None if clip is None else float(clip)
         self.steps = 0  # taken so far, which is where the schedules are
+        self._rates()  # are they numbers?
         self.updates = [0] * len(self.parameters)  # of each parameter: fewer, if its gradient came late
         self.state: list[dict[str, Array]] = [{} for _ in self.parameters]
 
@@ -82,13 +83,15 @@ class Optimiser:
 
     def step(self) -> None:
         """Change every parameter in place, by the rule of `update`."""
-        lr, decay = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
+        lr, decay = self._rates()
         with device_of(self.parameters[0].data).active():
             scale = self._clip_scale()
             ready: dict[int, list[int]] = {}  # parameters that have a gradient, by the number of their update
             for i, p in enumerate(self.parameters):
                 if p.grad is None:
                     continue
+                if any(array.dtype != p.dtype for array in self.state[i].values()):
+                    raise TypeError(f"{type(self).__name__}: parameter {i} has become {p.dtype}; make a new optimiser")
                 self.updates[i] += 1
                 if not self.state[i]:
                     self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
@@ -98,6 +101,14 @@ class Optimiser:
                     for i in group:
                         self._step_of(i, scale, decay, lr, t)
         self.steps += 1
+
+    def _rates(self) -> tuple[float, float]:
+        """The learning rate and the weight decay of the next step."""
+        rates = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
+        for name, rate in zip(("lr", "weight_decay"), rates, strict=True):
+            if not 0 <= rate < math.inf:  # NaN neither
+                raise ValueError(f"{type(self).__name__}: {name} must be finite and not negative, got {rate}")
+        return rates
 
     def _step_at_once(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> bool:
         """The step of these parameters by one CUDA kernel, if this optimiser has one and they are on a GPU."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from minicnn.backend import Array, array_module, device_of, is_array, to_host
 
-OPS: dict[str, Any] = {}  # every op by its name, entered by @op
+OPS: dict[str, Any] = {}  # minicnn's own ops by name, entered by @op
 
 
 class Node:

@@ -235,6 +235,7 @@ def evaluate(
 
 def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     """The loss and the error of softmax outputs p (N, classes)."""
+    _check_outputs(p)
     picked = p[np.arange(len(labels)), labels].astype(np.float64)
     loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
@@ -242,6 +243,17 @@ def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
 
 def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Percent of the rows of p (N, classes) whose label is not among the k largest; the first of equal ones wins."""
+    _check_outputs(p)
     own = p[np.arange(len(labels)), labels][:, None]
     before = (p > own) | ((p == own) & (np.arange(p.shape[1]) < labels[:, None]))
     return float(100 * (before.sum(axis=1) >= k).mean())
+
+
+def _check_outputs(p: np.ndarray) -> None:
+    """NaN is not larger than anything: every label would be first."""
+    wrong = int((~np.isfinite(p)).any(axis=1).sum())
+    if wrong:
+        raise TrainingError(
+            f"the outputs for {wrong:,} of {len(p):,} images are not finite: the network has diverged; lower the "
+            "learning rate"
+        )

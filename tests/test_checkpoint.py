@@ -38,6 +38,15 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["c.npz"]
 
 
+def test_two_checkpoints_have_two_previous_ones(tmp_path):
+    assert previous(tmp_path / "w.npz") == tmp_path / "w.previous.npz"
+    for name in ("w.best", "w.last"):
+        for epoch in (1, 2):
+            save(tmp_path / name, {}, {"name": name, "epoch": epoch})
+    (tmp_path / "w.best").write_bytes(b"damaged")
+    assert load_newest(tmp_path / "w.best")[1] == {"name": "w.best", "epoch": 1}
+
+
 @pytest.mark.skipif(os.name != "posix", reason="permissions of files")
 def test_others_may_read_it_where_they_may_read_any_file(tmp_path):
     (tmp_path / "any").touch()
@@ -152,6 +161,8 @@ def test_pickles_are_never_written(tmp_path):
         save(tmp_path / "c.npz", {"x": np.array([{}], dtype=object)})
     with pytest.raises(ValueError, match="reserved"):
         save(tmp_path / "c.npz", {checkpoint.METADATA: np.ones(1)})
+    with pytest.raises(ValueError, match="reserved"):
+        save(tmp_path / "c.npz", {"a": np.ones(1), "a.npy": np.ones(1)})
     assert not list(tmp_path.iterdir())
 
 

@@ -207,6 +207,9 @@ def test_a_small_network_learns(device):
         (lambda: SGD([Parameter(np.ones(1))], lr=0.1, nesterov=True), "nesterov needs a momentum"),
         (lambda: SGD([Parameter(np.ones(1))], 0.1, momentum=0.9, dampening=0.5, nesterov=True), "no dampening"),
         (lambda: SGD([Parameter(np.ones(1))], lr=0.1, clip=0.0), "clip must be positive"),
+        (lambda: SGD([Parameter(np.ones(1))], lr=np.nan), "lr must be finite and not negative, got nan"),
+        (lambda: Adam([Parameter(np.ones(1))], lr=-0.1), "lr must be finite and not negative, got -0.1"),
+        (lambda: SGD([Parameter(np.ones(1))], lr=0.1, weight_decay=-1), "weight_decay must be finite"),
         (lambda: Adam([Parameter(np.ones(1))], betas=(0.9, 1.0)), "both betas must be in"),
     ],
 )
@@ -240,3 +243,24 @@ def test_a_state_that_does_not_fit_is_refused_whole():
         "  incomplete: parameter 0 lacks mean",
     ]
     assert optimiser.steps == 1
+
+
+def test_a_schedule_that_ends_in_nan_changes_nothing():
+    p = Parameter(np.ones(2))
+    optimiser = SGD([p], lr=lambda step: 0.1 if step == 0 else np.nan)
+    p.grad = np.ones(2)
+    optimiser.step()
+    with pytest.raises(ValueError, match="lr must be finite"):
+        optimiser.step()
+    np.testing.assert_allclose(p.data, 0.9)
+
+
+def test_a_state_in_another_precision_than_its_parameter_is_refused():
+    p = Parameter(np.ones(2, np.float32))
+    optimiser = Adam([p])
+    p.grad = np.ones(2, np.float32)
+    optimiser.step()
+    p.data, p.grad = p.data.astype(np.float64), np.ones(2)
+    with pytest.raises(TypeError, match="parameter 0 has become float64; make a new optimiser"):
+        optimiser.step()
+    assert optimiser.updates == [1]

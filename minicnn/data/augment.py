@@ -97,6 +97,8 @@ TEN = (*_FIVE, *(crop._replace(flip=True) for crop in _FIVE))  # Krizhevsky et a
 def cut(images: np.ndarray, crop: Crop, size: int) -> np.ndarray:
     """The crop of size x size from images (N, H, W, C): a view."""
     _, height, width, _ = images.shape
+    if not 1 <= size <= min(height, width):
+        raise ValueError(f"cut: a crop of {size}x{size} does not fit in images of {height}x{width}")
     top, left = round(crop.down * (height - size)), round(crop.across * (width - size))
     part = images[:, top : top + size, left : left + size]
     return part[:, :, ::-1] if crop.flip else part

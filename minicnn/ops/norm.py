@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from minicnn.autodiff import Grads, Pair, op
+from minicnn.autodiff import Grads, Pair, check_float, op
 from minicnn.backend import Array, array_module, device_of
 from minicnn.cluster import Part
 from minicnn.ops.reduce import sum_to_channels
@@ -16,6 +16,7 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
 
     `part` if x is this rank's part of a batch: then they are those of the whole batch, the same on every rank.
     """
+    check_float("batch_moments", "x", x)
     part, count = part_and_count(x, part)
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")

@@ -113,6 +113,8 @@ def _output_size(where: str, shape: Any, size: int, k: int, stride: int, pad: Pa
 def unfold(x: Array, windows: Windows) -> Array:
     """Every window as a block: (N, H, W, C) -> (N, OH, OW, kh, kw, C), a view of the (padded) image."""
     xp = array_module(x)
+    if x.ndim != 4 or x.shape[1:3] != windows.size:  # as_strided would read what is behind x
+        raise ValueError(f"unfold: x must have shape {('N', *windows.size, 'C')}, got {x.shape}")
     image = windows.padded(x)
     n, _, _, c = x.shape
     sh, sw = windows.stride
@@ -130,6 +132,8 @@ def fold(rows: Array, windows: Windows) -> Array:
     One strided addition for each of the kh*kw cells: no index is written twice, so the order is fixed.
     """
     xp = array_module(rows)
+    if rows.ndim != 6 or rows.shape[1:5] != (*windows.out, *windows.k):
+        raise ValueError(f"fold: rows must have shape {('N', *windows.out, *windows.k, 'C')}, got {rows.shape}")
     image = xp.zeros((rows.shape[0], *windows.padded_size(), rows.shape[5]), rows.dtype)
     for i, j, cell in windows.cells(image):
         cell += rows[:, :, :, i, j]

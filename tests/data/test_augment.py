@@ -69,3 +69,9 @@ def test_the_ten_crops_in_order():
     five = [images[:, :4, :4], images[:, :4, 4:], images[:, 2:, :4], images[:, 2:, 4:], images[:, 1:5, 2:6]]
     for crop, expected in zip(TEN, [*five, *(part[:, :, ::-1] for part in five)], strict=True):
         np.testing.assert_array_equal(cut(images, crop, 4), expected)
+
+
+@pytest.mark.parametrize("size", [0, 5])
+def test_a_crop_that_does_not_fit_is_refused(size):
+    with pytest.raises(ValueError, match="does not fit in images of 4x6"):
+        cut(np.zeros((1, 4, 6, 3)), TEN[4], size)

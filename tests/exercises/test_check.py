@@ -13,7 +13,6 @@ from exercises import check, slow_layer, worker
 from exercises.catalogue import TASKS
 from exercises.complexities import complexity
 from experiments.common import UsageError
-from minicnn.autodiff import OPS
 from minicnn.theory.rademacher import COUNTEREXAMPLES
 from reference.conv import conv2d
 from tests.exercises.mistakes import MISTAKES
@@ -23,15 +22,6 @@ STARTERS = ROOT / "exercises" / "starters"
 RIGHT = Path(__file__).parent / "right"
 
 every_task = pytest.mark.parametrize("task", TASKS)
-
-
-@pytest.fixture(autouse=True)
-def _ops_as_before():
-    """Answers may register ops; other tests look at all there are."""
-    before = dict(OPS)
-    yield
-    OPS.clear()
-    OPS.update(before)
 
 
 def judged(task, path, seed=0):

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from minicnn.data.decode import read_square
 from minicnn.models import allcnn_b
 from minicnn.models.allcnn import VARIANTS
 from minicnn.random import Stream
-from minicnn.training import crop_probabilities, judge, probabilities, top_error
+from minicnn.training import TrainingError, crop_probabilities, judge, probabilities, top_error
 from reference.paper import SGD
 from tests.data.photos import CLASSES, photo, write_bad_files, write_odd_files, write_set
 
@@ -160,6 +161,14 @@ def test_top_errors():
     random = Stream(0).generator().random((50, 7)).round(1)
     labels = Stream(1).generator().integers(0, 7, 50)
     assert top_error(random, labels, 1) == judge(random, labels).error
+
+
+def test_a_network_that_gives_nan_has_no_error():
+    p = np.full((3, 4), 0.25)
+    p[1] = np.nan
+    for scored in (judge, partial(top_error, k=5)):
+        with pytest.raises(TrainingError, match="the outputs for 1 of 3 images are not finite"):
+            scored(p, np.array([0, 1, 2]))
 
 
 def test_photographs_are_recognised_by_name(run, data, tmp_path, capsys):

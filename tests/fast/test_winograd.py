@@ -100,3 +100,16 @@ def test_images_of_many_sizes_take_no_more_scratch_than_the_largest(monkeypatch)
         if size == 41:
             largest = used()
     assert used() == largest
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_what_is_not_finite_spoils_its_tiles_and_no_others():
+    """docs/conventions.md says so: the loops would spoil the 9 pixels around it."""
+    x, w = np.ones((1, 12, 12, 8)), np.ones((3, 3, 8, 8))
+    x[0, 5, 5, 0] = np.inf
+    spoilt = ~np.isfinite(conv2d(x, w, pad=1)[0]).all(axis=3)[0]
+    expected = ~np.isfinite(ops.conv2d.textbook(x, w, pad=1)[0]).all(axis=3)[0]
+    assert expected.sum() == 9
+    assert (spoilt >= expected).all()
+    tiles = spoilt.reshape(3, 4, 3, 4).any(axis=(1, 3))
+    assert spoilt.sum() == 16 * tiles.sum() < 144

@@ -106,6 +106,11 @@ def test_batch_moments(device):
     np.testing.assert_allclose(device.get(var), x.var((0, 1, 2)))
 
 
+def test_batch_moments_of_integers_are_refused():
+    with pytest.raises(TypeError, match="batch_moments: x has dtype uint8; only float32 and float64"):
+        ops.batch_moments(np.full((100, 4), 200, np.uint8))
+
+
 def test_sums_over_a_batch_keep_single_precision():
     """A running sum over 10^6 positions would lose several digits."""
     x = np.full((256, 64, 64, 1), 0.1, np.float32)

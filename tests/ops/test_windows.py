@@ -67,3 +67,14 @@ def test_output_sizes_equal_the_reference(size, k, stride, before, after, ceil):
 def test_nonsense_is_refused(arguments, message):
     with pytest.raises(ValueError, match=f"test: .*{message}"):
         Windows.over("test", np.zeros((1, 4, 4, 1)), **{"k": 2, "stride": 1, "pad": 0, **arguments})
+
+
+def test_windows_of_other_images_are_refused():
+    """Not read: the memory behind an image that is smaller than its windows say."""
+    windows = Windows.over("test", np.zeros((1, 8, 8, 1)), 3, 1, 0)
+    with pytest.raises(ValueError, match=r"unfold: x must have shape \('N', 8, 8, 'C'\), got \(1, 4, 4, 1\)"):
+        unfold(np.ones((1, 4, 4, 1)), windows)
+    with pytest.raises(
+        ValueError, match=r"fold: rows must have shape \('N', 6, 6, 3, 3, 'C'\), got \(1, 1, 6, 3, 3, 1\)"
+    ):
+        fold(np.ones((1, 1, 6, 3, 3, 1)), windows)
