@@ -150,8 +150,8 @@ class StopSignal:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Only one process at a time may train in a folder."""
+def locked(folder: Path, doing: str = "training") -> Iterator[None]:
+    """Only one process at a time may do this in a folder."""
     try:
         import fcntl
     except ImportError:  # not a POSIX system
@@ -161,7 +161,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"another process is training in {folder}; wait for it, or choose another --out") from None
+            raise UsageError(f"another process is {doing} in {folder}; wait for it, or choose another --out") from None
         yield
 
 

@@ -25,7 +25,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments.common import StopSignal, UsageError, argument_parser, command, duration, run_main
+from experiments.common import StopSignal, UsageError, argument_parser, command, duration, locked, run_main
 from experiments.imagenet_settings import TRAIN_IMAGES
 from experiments.ranks import cluster_executor
 from experiments.report.page import write_report
@@ -36,7 +36,7 @@ from experiments.reproduction.export import export
 from experiments.reproduction.plan import Estimator, Item, make_plan
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
-from experiments.reproduction.targets import TARGETS, Files, Target, chosen, generated, steps_of
+from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
 
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
@@ -47,6 +47,8 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
     args = parse(arguments, list(scales))
     scale = scales[args.scale](args.seeds)
     files = Files(args.imagenet, args.alexnet)
+    if args.imagenet is not None:
+        scale = scale.with_imagenet()
     if args.list:
         print(listing(scale, files))
         return 0
@@ -75,7 +77,12 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p.add_argument(
         "--workers", type=_workers, default=1, metavar="N", help="steps at a time (default 1), or mpi: docs/cluster.md"
     )
-    p.add_argument("--seeds", type=int, metavar="N", help="seeds of each network (default: the scale's)")
+    p.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help="seeds of table1 (default: the scale's; cpu has at most 3 of CIFAR-100, 1 at full width)",
+    )
     p.add_argument("--device", default="auto", help="auto (one GPU for each worker where there are some), cpu, gpu:N")
     p.add_argument(
         "--data",
@@ -108,6 +115,9 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     for option, folder in folders:
         if folder is not None and not args.dry_run and not folder.is_dir():
             raise UsageError(f"{option}: there is no folder {folder}")
+    for _, path in args.data:
+        if not args.dry_run and not path.exists():
+            raise UsageError(f"--data: there is no file or folder {path}")
     args.data = {name: path for names, path in args.data for name in names}
     return args
 
@@ -122,6 +132,8 @@ def _workers(text: str) -> int | str:
 def _place(text: str) -> tuple[tuple[str, ...], Path]:
     """ "cifar100=FILE" is for one data set, a path alone for all."""
     name, equals, path = text.partition("=")
+    if equals and name not in DATASETS and not Path(text).exists():
+        raise UsageError(f"--data: no data set {name!r}; there are {' and '.join(DATASETS)}")
     return ((name,), Path(path)) if equals and name in DATASETS else (DATASETS, Path(text))
 
 
@@ -153,7 +165,7 @@ def reproduce(
     items: list[Item] = []
     with StopSignal() as stop:
         if not args.report:
-            photographs = photos.TRAIN if generated(scale, means.files) else TRAIN_IMAGES
+            photographs = photos.TRAIN if scale.generated else TRAIN_IMAGES
             items = make_plan(steps, records, Estimator(means.devices[0], photographs))
             if args.no_training:
                 items = without_training(items)
@@ -163,22 +175,23 @@ def reproduce(
             records.root.mkdir(parents=True, exist_ok=True)
             executor = Executor(records, means, args.workers, stop, pool)
             closed = [item.step.name for item in items if item.closed]
-            outcomes = executor.run([item.step for item in items if item.open], closed)
+            with locked(records.root, "reproducing"):
+                outcomes = executor.run([item.step for item in items if item.open], closed)
         elif args.dry_run:
             return 0
         report = write_report(records.root, targets, scale, records, means, line)
+        print(summary(items, outcomes, records, means))
+        print(f"report: {report}")
         if args.export:
             runs, analyses = export(records, steps, args.export, means.data)
             exported = Records([args.export, *records.roots])
-            write_report(args.export, targets, scale, exported, means, line)
+            write_report(args.export, targets, scale, exported, means, line, keep=True)
             print(f"exported {runs} runs and {analyses} analyses to {args.export}")
-        print(summary(items, outcomes, records, means))
-        print(f"report: {report}")
         if stop():
             print(f"interrupted; to go on:\n\n  {line}", file=sys.stderr)
             return 130
-    failed = any(outcome.how == "failed" for outcome in outcomes) or any(i.state == plan.UNUSABLE for i in items)
-    return 1 if failed else 0
+    unusable = any(step.name in records.problems for step in steps)
+    return 1 if unusable or any(outcome.how == "failed" for outcome in outcomes) else 0
 
 
 def without_training(items: Sequence[Item]) -> list[Item]:
@@ -200,8 +213,9 @@ def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records
         elif outcome.how == "not started" and outcome.why.startswith("needs"):
             lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
     for item in items:
-        if item.closed:
-            lines.append(f"{item.state.upper()} {item.step.name}: {item.note}")
+        if item.state == plan.BLOCKED:
+            lines.append(f"BLOCKED {item.step.name}: {item.note}")
+    lines += [f"UNUSABLE {name}: {why}" for name, why in records.problems.items()]
     return "\n".join(lines)
 
 

@@ -19,7 +19,7 @@ from experiments.report.html import Html, escape, join, link, tag
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
 from experiments.reproduction.steps import Step, Training
-from experiments.reproduction.targets import TARGETS, Files, generated
+from experiments.reproduction.targets import TARGETS, Files
 from minicnn.analysis.statistics import Interval
 
 NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001
@@ -42,7 +42,7 @@ class Context:
 
     def data_of(self, settings: Any) -> str:
         """What a network was trained on; pictures that were generated are not ImageNet."""
-        if settings.dataset == "imagenet" and generated(self.scale, self.files):
+        if settings.dataset == "imagenet" and self.scale.generated:
             return "generated pictures"
         return DATASETS[settings.dataset]
 
@@ -59,13 +59,15 @@ class Context:
 
     def runs_of(self, group: Group) -> Html | str:
         """How many there are, each linked to its folder."""
+        damaged = sum(training.name in self.records.problems for training in group.trainings)
         if not group.records:
-            return NOT_YET
+            return f"{damaged} unusable" if damaged else NOT_YET
         links: list[Any] = []
         for record in group.records:
             links += [", " if links else None, link(f"seed {record.training.settings.seed}", self.href(record.folder))]
         missing = len(group.trainings) - len(group.records)
-        return join([links, f" ({missing} missing)" if missing else None])
+        unusable = f", {damaged} unusable" if damaged else ""
+        return join([links, f" ({missing} missing{unusable})" if missing else None])
 
 
 def plus_minus(interval: Interval | None, digits: int = 2, sign: str = "") -> Html | str:

@@ -8,6 +8,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from experiments.common import UsageError
 from experiments.report.context import NOT_RUN
 from experiments.report.html import Html
 from minicnn.checkpoint import atomic_write_text
@@ -48,21 +49,30 @@ class _Tables(HTMLParser):
             self._text.append(data)
 
 
-def write_tables(page: Html, folder: Path) -> None:
-    """Every table of a page, as folder/<its caption>.csv; those of an earlier page go."""
+def write_tables(page: Html, folder: Path, *, keep: bool = False) -> None:
+    """Every table of a page, as folder/<its caption>.csv; those of an earlier page go, or with `keep` are an error."""
     reader = _Tables()
     reader.feed(page)
     reader.close()
-    old = set(folder.glob("*.csv"))
-    for caption, rows in reader.found.items():
-        path = folder / (re.sub(r"[^a-z0-9.]+", "-", caption.lower()).strip("-") + ".csv")
+    tables = {folder / f"{_file_name(caption)}.csv": rows for caption, rows in reader.found.items()}
+    old = set(folder.glob("*.csv")) - tables.keys()
+    if keep and old:
+        raise UsageError(
+            f"{folder} has tables that this report lacks, and nothing of the report there was changed: "
+            f"{', '.join(sorted(path.name for path in old))}.  Name their targets too (--report runs nothing), or "
+            "remove them"
+        )
+    for path, rows in tables.items():
         file = io.StringIO(newline="")
         csv.writer(file, lineterminator="\n").writerows(as_numbers(rows))
         folder.mkdir(parents=True, exist_ok=True)
         atomic_write_text(path, file.getvalue())
-        old.discard(path)
     for path in old:
         path.unlink(missing_ok=True)
+
+
+def _file_name(caption: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", caption.lower()).strip("-")
 
 
 def as_numbers(rows: list[list[str]]) -> list[list[str]]:

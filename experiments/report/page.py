@@ -39,12 +39,22 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
 
 
 def write_report(
-    home: Path, targets: Sequence[Target], scale: Scale, records: Records, means: Resources, command: str
+    home: Path,
+    targets: Sequence[Target],
+    scale: Scale,
+    records: Records,
+    means: Resources,
+    command: str,
+    *,
+    keep: bool = False,
 ) -> Path:
-    """Write home/report.html, whole or not at all, and its tables; give its path."""
+    """Write home/report.html, whole or not at all, and its tables; give its path.
+
+    keep    do not replace a report by one that lacks some of its tables
+    """
     made = page(Context(home, scale, records, means.data, means.files), targets, command)
     home.mkdir(parents=True, exist_ok=True)
-    write_tables(made, home / FOLDER)
+    write_tables(made, home / FOLDER, keep=keep)
     atomic_write_text(home / NAME, made)
     return home / NAME
 

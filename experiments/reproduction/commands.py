@@ -11,7 +11,7 @@ from experiments.common import command
 from experiments.reproduction import photos
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import IMAGENET, PICTURES, RUNS, Step
-from experiments.reproduction.targets import ALEXNET, Files
+from experiments.reproduction.targets import Files
 from minicnn.backend import gpu_problem
 from minicnn.parallel import threads
 
@@ -40,8 +40,8 @@ class Resources:
         for training in step.of:
             record = records.training(training)
             made += ["--run", str(record.folder if record else records.root / RUNS / training.name)]
-        if step.name == ALEXNET:
-            made += ["--weights", str(self.files.alexnet)]
+        if step.file is not None:
+            made += ["--weights", str(step.file)]
         if step.data == "imagenet":
             made += ["--data", str(self.files.imagenet or records.root / PICTURES)]
         elif step.data in self.data:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
 from experiments.reproduction.steps import RUNS, STAMP, Step
-from experiments.runs import EXPORTED, Run
+from experiments.runs import EXPORTED, Run, open_run
 from minicnn.backend import CPU
-from minicnn.checkpoint import atomic_write_bytes, save
+from minicnn.checkpoint import CheckpointError, atomic_write_bytes, load, save
 
 COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json", PREDICTIONS, EXPORTED)
 LARGEST_WEIGHTS, LARGEST_FILE = 1_000_000, 200_000  # bytes, of a network and of a file of an analysis
@@ -48,12 +50,26 @@ def _export_run(run: Run, folder: Path, data: Path | None, weights: bool) -> Non
     for name in COPIED:
         if (run.folder / name).exists():
             _copy(run.folder / name, folder / name)
-    if not (folder / PREDICTIONS).exists() and (found := predictions(run, data)) is not None:
-        save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
-    if weights and not (folder / EXPORTED).exists() and run.has_weights:
-        arrays = run.model(CPU).state_dict()
-        if sum(array.nbytes for array in arrays.values()) <= LARGEST_WEIGHTS:
-            save(folder / EXPORTED, arrays)
+    if (found := predictions(run, data)) is not None:
+        _save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
+    elif predictions(open_run(folder), data) is None:
+        (folder / PREDICTIONS).unlink(missing_ok=True)  # of a network that was there before
+    arrays = run.model(CPU).state_dict() if weights and run.has_weights else {}
+    if arrays and sum(array.nbytes for array in arrays.values()) <= LARGEST_WEIGHTS:
+        _save(folder / EXPORTED, arrays)
+    elif weights:
+        (folder / EXPORTED).unlink(missing_ok=True)
+
+
+def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Unless they are there already."""
+    try:
+        there, _ = load(path)
+    except CheckpointError:
+        there = {}
+    if there.keys() != arrays.keys() or not all(np.array_equal(there[name], arrays[name]) for name in arrays):
+        path.unlink(missing_ok=True)  # else `save` would keep it as the previous one
+        save(path, arrays)
 
 
 def _copy_small_files(source: Path, folder: Path) -> None:

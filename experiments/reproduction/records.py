@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -125,7 +126,10 @@ class Records:
         """What an analysis is made of: its options, and its trainings; None while some are missing."""
         records = {training.name: self.training(training) for training in step.of}
         inputs = {name: record.fingerprint for name, record in records.items() if record is not None}
-        return {"options": list(step.options), "inputs": inputs} if len(inputs) == len(records) else None
+        if len(inputs) < len(records):
+            return None
+        stamp: dict[str, Any] = {"options": list(step.options), "inputs": inputs}
+        return stamp if step.file is None else {**stamp, "file": _digest(step.file)}
 
     def done(self, step: Step) -> bool:
         """Whether there is nothing left to do for a step."""
@@ -134,6 +138,11 @@ class Records:
         if step.makes:
             return self.analysis(step) is not None
         return step.folder(self.root).is_dir()
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _can_be_made(name: str) -> bool:
@@ -168,12 +177,15 @@ def predictions(run: Run, data: Path | None) -> tuple[np.ndarray, np.ndarray] | 
     try:
         if (run.folder / PREDICTIONS).exists():
             arrays, _ = load(run.folder / PREDICTIONS)
-            return arrays["predicted"], arrays["right"]
+            predicted, right = arrays["predicted"], arrays["right"]
+            error = 100 * float((predicted != right).mean())
+            same = math.isclose(error, float(run.result["test_error"]), abs_tol=1e-6)
+            return (predicted, right) if same else None  # else they are of another network than result.json
         p = np.load(run.folder / "test_probabilities.npy", allow_pickle=False)
-        right = _test_labels(settings(dataset=run.settings.dataset), data)
+        labels = _test_labels(settings(dataset=run.settings.dataset), data)
     except (OSError, ValueError, KeyError, CheckpointError, AttributeError):
         return None
-    if right is None or len(p) != len(right):
+    if labels is None or len(p) != len(labels):
         return None
     kind = np.min_scalar_type(run.settings.classes)
-    return p.argmax(axis=1).astype(kind), right.astype(kind)
+    return p.argmax(axis=1).astype(kind), labels.astype(kind)

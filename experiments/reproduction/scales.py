@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from experiments.reproduction.steps import CIFAR, IMAGENET, Training
 from reference.paper import TABLE_1, TABLE_2, TABLE_4
 
 MODELS = tuple((row.act, row.width) for row in TABLE_1 if row.dataset == "cifar10")
 DEEP = tuple(row.at for row in TABLE_2 if row.dataset == "cifar10")
+# Of generated pictures:
+TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
 BASE, HALF = ("relu", "base"), ("crelu", "half")  # the pair that the paper is about
 
 
@@ -29,7 +31,7 @@ class Scale:
     meaning       what its results are worth, for the report
     missing       {target: why it is not, or not all of it, at this scale}
     invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
-    generated     whether photographs are generated where no --imagenet is given
+    generated     whether photographs are generated, unless there is an ImageNet (with_imagenet)
     """
 
     name: str
@@ -45,6 +47,17 @@ class Scale:
     ratios: int = 1000
     shown: int = 4
     generated: bool = True
+
+    def with_imagenet(self) -> Scale:
+        """The same, trained on photographs of the user in place of generated ones."""
+        pair = self.photo_pair
+        return replace(
+            self,
+            table4=tuple(replace(training, generated=False) for training in self.table4),
+            photo_pair=Pair(pair.name, *(replace(one, generated=False) for one in (pair.relu, pair.crelu))),
+            missing={target: why for target, why in self.missing.items() if why != NO_PHOTOGRAPHS},
+            generated=False,
+        )
 
     @property
     def trainings(self) -> tuple[Training, ...]:
@@ -62,7 +75,7 @@ def vgg(at: Sequence[int], *options: str) -> Training:
 
 
 def photo(variant: str, *options: str) -> Training:
-    return Training(IMAGENET, ("--variant", variant, *options))
+    return Training(IMAGENET, ("--variant", variant, *options), generated=options == TINY_PHOTOS)
 
 
 def seeded(seeds: int, make: Callable[[tuple[str, ...]], Iterable[Training]]) -> tuple[Training, ...]:
@@ -80,7 +93,6 @@ def pairs(name: str, seeds: int, *options: str) -> tuple[Pair, ...]:
     return tuple(map(of_seed, range(seeds)))
 
 
-TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
 NO_PHOTOGRAPHS = (
     "ImageNet is not at hand at this scale: tenths of the networks, trained on a few hundred generated pictures of "
     "textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"

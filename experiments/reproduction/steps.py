@@ -24,10 +24,14 @@ RUNS, ANALYSES, PICTURES, LOGS, STAMP = "runs", "analyses", "pictures", "logs", 
 
 @dataclass(frozen=True)
 class Training:
-    """One training as the command line that does it, without paths: a module of experiments and its options."""
+    """One training as the command line that does it, without paths: a module of experiments and its options.
+
+    generated    whether it is on generated pictures, which must not be taken for one on photographs
+    """
 
     module: str
     options: tuple[str, ...]
+    generated: bool = False
 
     @cached_property
     def _parsed(self) -> Any:
@@ -46,7 +50,8 @@ class Training:
 
     @property
     def name(self) -> str:
-        return self.settings.name + ("" if self.protocol == "plain" else f"-{self.protocol}")
+        kind = "-generated" if self.generated else ""
+        return self.settings.name + kind + ("" if self.protocol == "plain" else f"-{self.protocol}")
 
     @property
     def network(self) -> tuple[Any, str]:
@@ -82,6 +87,7 @@ class Step:
     training    what it trains; None: it is an analysis, or makes the pictures
     of          the trainings that an analysis looks at: their folders become --run
     data        the data set that it reads: "cifar10", "cifar100", "textures", "imagenet" or ""
+    file        of the user, that it reads as --weights: its content is remembered with the result
     makes       files by which its result is recognised, beside the stamp; pictures only where there is matplotlib
     """
 
@@ -92,6 +98,7 @@ class Step:
     training: Training | None = None
     of: tuple[Training, ...] = ()
     data: str = ""
+    file: Path | None = None
     makes: tuple[str, ...] = ()
 
     def folder(self, root: Path) -> Path:

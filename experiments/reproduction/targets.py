@@ -22,11 +22,6 @@ class Files:
     alexnet: Path | None = None
 
 
-def generated(scale: Scale, files: Files) -> bool:
-    """Whether generated pictures stand for photographs, because the user has none."""
-    return files.imagenet is None and scale.generated
-
-
 def has_photographs(scale: Scale, files: Files) -> bool:
     """Whether there is something to train ImageNet's networks on."""
     return files.imagenet is not None or scale.generated
@@ -44,7 +39,7 @@ class Target:
 
 def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
     """Trainings on photographs, after the pictures where they are generated; none where there are no photographs."""
-    if generated(scale, files):
+    if scale.generated:
         return [Step(PICTURES, photos.MODULE, ()), *(training_step(training, needs=(PICTURES,)) for training in of)]
     return [training_step(training) for training in of] if has_photographs(scale, files) else []
 
@@ -90,7 +85,7 @@ def reconstruction(scale: Scale, files: Files, pair: Pair) -> Step:
 
 def _pictures(scale: Scale, files: Files, pair: Pair) -> tuple[str, ...]:
     """What an analysis that looks at images needs beside its trainings."""
-    return (PICTURES,) if pair is scale.photo_pair and generated(scale, files) else ()
+    return (PICTURES,) if pair is scale.photo_pair and scale.generated else ()
 
 
 def _folder(training: Training) -> str:
@@ -120,7 +115,7 @@ def alexnet(scale: Scale, files: Files) -> list[Step]:
     if files.alexnet is None:
         return own
     makes = (f"{files.alexnet.stem}/histograms.png", f"{files.alexnet.stem}/filters.png")
-    return [Step(ALEXNET, "experiments.pairing", ("--draws", "20"), makes=makes), *own]
+    return [Step(ALEXNET, "experiments.pairing", ("--draws", "20"), file=files.alexnet, makes=makes), *own]
 
 
 def theory(scale: Scale, files: Files) -> list[Step]:

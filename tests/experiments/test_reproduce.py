@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from experiments import cifar, reproduce
-from experiments.common import UsageError, run_main
+from experiments.common import UsageError, locked, run_main
 from experiments.reproduction import photos
-from experiments.reproduction.records import Records
+from experiments.reproduction.records import Records, wrong_images
 from experiments.reproduction.scales import SCALES, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
-from minicnn.checkpoint import load
+from minicnn.checkpoint import load, save
 from minicnn.data.folders import picture_set
 from reference.paper import TABLE_1
 from tests.experiments.made_runs import CPU, results, tiny, write_run
@@ -116,6 +116,8 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_cost(tmp_path, capsys):
         (["table1", "--import", "/nowhere"], "--import: there is no folder /nowhere"),
         (["figure1", "--alexnet", "/nowhere.npz"], "--alexnet: there is no file"),
         (["table4", "--imagenet", "/nowhere"], "--imagenet: there is no folder"),
+        (["table1", "--data", "cifar10=/nowhere.tar"], "--data: there is no file or folder /nowhere.tar"),
+        (["table1", "--data", "cifar-100=/nowhere.tar"], "no data set 'cifar-100'; there are cifar10 and cifar100"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(arguments, message, capsys, monkeypatch):
@@ -188,6 +190,79 @@ def test_predictions_of_an_export_are_those_of_the_run(finished):
     assert 100 * np.mean(arrays["predicted"] != arrays["right"]) == pytest.approx(result["test_error"])
 
 
+def test_an_export_made_again_has_the_new_network(finished, tmp_path):
+    """A training that was done anew: neither the predictions nor the weights of the old one stay."""
+    out, export, training = tmp_path / "out", tmp_path / "export", tiny().pairs[0].crelu
+    shutil.copytree(finished / "out", out)
+    shutil.copytree(finished / "export", export)
+    folder = out / "runs" / training.name
+    p = np.random.default_rng(0).random(np.load(folder / "test_probabilities.npy").shape)
+    np.save(folder / "test_probabilities.npy", p)
+    right = load(export / "runs" / training.name / "predictions.npz")[0]["right"]
+    error = 100 * float((p.argmax(axis=1) != right).mean())
+    result = json.loads((folder / "result.json").read_text())
+    assert error != result["test_error"]
+    (folder / "result.json").write_text(json.dumps({**result, "test_error": error}))
+    arrays, metadata = load(folder / "checkpoint.npz")
+    changed = {name: array + 1 if "weight" in name else array for name, array in arrays.items()}
+    save(folder / "checkpoint.npz", changed, metadata)
+    old, _ = load(export / "runs" / training.name / "weights.npz")
+    assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export)) == 0
+    exported = load(export / "runs" / training.name / "predictions.npz")[0]
+    np.testing.assert_array_equal(exported["predicted"], p.argmax(axis=1))
+    new, _ = load(export / "runs" / training.name / "weights.npz")
+    name = next(name for name in new if "weight" in name)
+    np.testing.assert_array_equal(new[name], old[name] + 1)
+    assert not list(export.rglob("*previous*"))
+
+
+def test_predictions_of_another_network_are_not_used(finished, tmp_path):
+    shutil.copytree(finished / "export", tmp_path, dirs_exist_ok=True)
+    training = tiny().table1[0]
+    (run_,) = Records([tmp_path]).training(training).parts
+    assert wrong_images(run_, None) is not None
+    path = tmp_path / "runs" / training.name / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "test_error": 1.0}))
+    (run_,) = Records([tmp_path]).training(training).parts
+    assert wrong_images(run_, None) is None
+
+
+def test_an_export_does_not_replace_a_report_by_a_smaller_one(finished, tmp_path):
+    shutil.copytree(finished / "export", tmp_path, dirs_exist_ok=True)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match="lacks, and nothing of the report there was changed: table-6-.*Name their"):
+        run("table1", "--report", "--out", str(finished / "out"), "--export", str(tmp_path))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_trainings_on_generated_pictures_are_not_taken_for_others():
+    made = SCALES["smoke"](None)
+    generated, own = ({t.name for t in scale.table4} for scale in (made, made.with_imagenet()))
+    assert generated.isdisjoint(own)
+    assert all(name.endswith("-generated") for name in generated)
+    assert "table4" not in made.with_imagenet().missing
+    steps = steps_of([TARGETS["table4"], TARGETS["figure4"]], made.with_imagenet(), Files(imagenet=Path("imagenet")))
+    assert not [step for step in steps if "generated" in step.name or "pictures" in step.needs]
+
+
+def test_an_analysis_is_made_again_when_its_file_has_changed(tmp_path):
+    path, root = tmp_path / "alexnet.npz", tmp_path / "out"
+    path.write_bytes(b"one")
+    (step,) = (s for s in steps_of([TARGETS["figure1"]], tiny(), Files(alexnet=path)) if s.file)
+    for name in (*step.makes, "stamp.json"):
+        (step.folder(root) / name).parent.mkdir(parents=True, exist_ok=True)
+        (step.folder(root) / name).write_text(json.dumps(Records([root]).stamp(step)))
+    assert Records([root]).done(step)
+    path.write_bytes(b"two")
+    assert not Records([root]).done(step)
+
+
+def test_two_at_once_in_a_folder_are_refused(tmp_path):
+    with locked(tmp_path, "reproducing"), pytest.raises(UsageError, match="another process is reproducing in"):
+        run("table1", "--out", str(tmp_path))
+    assert not (tmp_path / "runs").exists()
+
+
 def test_an_analysis_is_made_again_when_its_run_has_changed(finished, tmp_path):
     shutil.copytree(finished / "out", tmp_path / "out")
     (step,) = (s for s in steps_of([TARGETS["table6"]], tiny(), Files()) if s.makes)
@@ -233,6 +308,9 @@ def test_what_is_damaged_is_named_and_left_alone(tmp_path, name, content, messag
     assert f"UNUSABLE {folders[0].name}" in shown
     assert message in shown
     assert (folders[0] / name).read_text() == content
+    assert run("table1", "--out", str(tmp_path), "--report", scale=scale) == 1
+    assert f"UNUSABLE {folders[0].name}" in capsys.readouterr().out
+    assert ">1 unusable<" in (tmp_path / "report.html").read_text()
 
 
 def test_without_training_only_what_is_trained_is_analysed(finished, tmp_path, capsys):
