@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.report.context import DATASETS, Context, number, picture, plus_minus
 from experiments.report.html import Html, note, table
-from experiments.report.repeats import BEHIND, Repeats, Row, difference, each, first_seed, over, repeats, value
+from experiments.report.repeats import BEHIND, Repeats, Row, differences, each, first_seed, over, repeats, value
 from reference.paper import TABLE_6, TABLE_S1
 
 
@@ -18,8 +18,7 @@ def table6(context: Context) -> list[Html]:
         return context.title(networks.of[0])
 
     def show(networks: Repeats) -> list[Html]:
-        layers = networks.by_layer("correlation.csv").items()
-        lines = [_correlations(layer, [row for rows in of_seeds for row in rows]) for layer, of_seeds in layers]
+        lines = _correlations(networks)
         _, folder = networks.done[0]
         words = f"Signed cosines of the outgoing weights of pairs, by layer{first_seed(networks)}"
         return [
@@ -35,22 +34,34 @@ def table6(context: Context) -> list[Html]:
     return [*each(context, "table6", title, show), note(BEHIND), note(words)]
 
 
-def _correlations(layer: str, rows: list[Row]) -> list[Any]:
-    """A line of Table 6: ours, and the paper's for a layer of that name."""
-    own = next((paper for paper in TABLE_6 if paper.label == layer), None)
-    pair, other, signed = (
-        [value(row[name]) for row in rows] for name in ("pair_absolute", "non_pair_absolute", "pair_signed")
-    )
-    return [
-        layer,
-        plus_minus(over(pair), 3),
-        plus_minus(over(other), 3),
-        difference((a - b for a, b in zip(pair, other, strict=True)), 3),
-        number(rows[0]["random_absolute"]),
-        difference(signed, 3),
-        f"{own.pair:.3f} ± {own.pair_error:.3f}" if own else "",
-        f"{own.non_pair:.3f} ± {own.non_pair_error:.3f}" if own else "",
-    ]
+def _rows(networks: Repeats, name: str) -> dict[str, list[Row]]:
+    """A CSV file with a line for each layer: by layer, the lines of all seeds."""
+    return {layer: [row for rows in of_seeds for row in rows] for layer, of_seeds in networks.by_layer(name).items()}
+
+
+def _values(layers: dict[str, list[Row]], name: str) -> list[list[float]]:
+    """A column: by layer, the numbers of all seeds."""
+    return [[value(row[name]) for row in rows] for rows in layers.values()]
+
+
+def _less(column: list[list[float]], other: list[list[float]]) -> list[list[float]]:
+    """The differences of two columns, seed by seed."""
+    return [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(column, other, strict=True)]
+
+
+def _correlations(networks: Repeats) -> list[list[Any]]:
+    """The lines of Table 6: ours, and the paper's for layers of that name."""
+    layers = _rows(networks, "correlation.csv")
+    pair, other, signed = (_values(layers, name) for name in ("pair_absolute", "non_pair_absolute", "pair_signed"))
+    less, signs = differences(_less(pair, other), 3), differences(signed, 3)
+    lines = []
+    for i, (layer, rows) in enumerate(layers.items()):
+        own = next((paper for paper in TABLE_6 if paper.label == layer), None)
+        ours = [plus_minus(over(pair[i]), 3), plus_minus(over(other[i]), 3), less[i]]
+        printed = [(own.pair, own.pair_error), (own.non_pair, own.non_pair_error)] if own else []
+        paper = [f"{mean:.3f} ± {error:.3f}" for mean, error in printed] or ["", ""]
+        lines.append([layer, *ours, number(rows[0]["random_absolute"]), signs[i], *paper])
+    return lines
 
 
 def table_s1(context: Context) -> list[Html]:
@@ -58,8 +69,7 @@ def table_s1(context: Context) -> list[Html]:
     lines: list[list[Any]] = []
     missing: list[Html] = []
     for networks in repeats(context, "tableS1"):
-        for layer, of_seeds in networks.by_layer("ratios.csv").items():
-            lines.append(_ratios(layer, [row for rows in of_seeds for row in rows], networks.of[0].settings.label))
+        lines += _ratios(networks)
         missing += networks.missing()
     head = ["layer", "data", "learned", "random filters", "difference", "simulated", "paper: learned", "paper: random"]
     words = (
@@ -70,21 +80,20 @@ def table_s1(context: Context) -> list[Html]:
     return [*(made if lines else []), *missing]
 
 
-def _ratios(layer: str, rows: list[Row], network: str) -> list[Any]:
-    """A line of Table S1: ours, and the paper's for a layer of that name on the same data."""
-    dataset = rows[0]["dataset"]
-    own = next((paper for paper in TABLE_S1 if (paper.label, paper.dataset) == (layer, dataset)), None)
-    learned, random = ([value(row[name]) for row in rows] for name in ("learned", "random"))
-    return [
-        f"{layer}, {network}",
-        DATASETS.get(dataset, dataset),
-        plus_minus(over(learned), 4),
-        plus_minus(over(random), 4),
-        difference((a - b for a, b in zip(learned, random, strict=True)), 4),
-        number(rows[0]["simulated"]),
-        f"{own.learned:.2f}" if own else "",
-        f"{own.random:.2f}" if own else "",
-    ]
+def _ratios(networks: Repeats) -> list[list[Any]]:
+    """Lines of Table S1: ours, and the paper's for layers of that name on the same data."""
+    layers = _rows(networks, "ratios.csv")
+    learned, random = (_values(layers, name) for name in ("learned", "random"))
+    less = differences(_less(learned, random), 4)
+    lines = []
+    for i, (layer, rows) in enumerate(layers.items()):
+        dataset = rows[0]["dataset"]
+        own = next((paper for paper in TABLE_S1 if (paper.label, paper.dataset) == (layer, dataset)), None)
+        ours = [plus_minus(over(learned[i]), 4), plus_minus(over(random[i]), 4), less[i], number(rows[0]["simulated"])]
+        printed = [f"{own.learned:.2f}", f"{own.random:.2f}"] if own else ["", ""]
+        name = f"{layer}, {networks.of[0].settings.label}"
+        lines.append([name, DATASETS.get(dataset, dataset), *ours, *printed])
+    return lines
 
 
 def figure5(context: Context) -> list[Html]:

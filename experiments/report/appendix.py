@@ -59,7 +59,10 @@ def curves(context: Context) -> list[Html]:
         if lines:
             photos = not hasattr(family[0].settings, "model")
             what = f"All-CNN-B on {context.data_of(family[0].settings)}" if photos else describe(family[0])
-            words = f"{what}: training error by epoch; the dot is the test error at the end. Means over seeds."
+            words = (
+                f"{what}: error while training, with augmentation and dropout, by epoch; the dot is the test error at "
+                "the end, without them. Means over seeds."
+            )
             found.append(line_chart(words, lines, x="epoch", y="error, %"))
     return found or [absent("no network is finished.")]
 

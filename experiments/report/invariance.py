@@ -8,7 +8,7 @@ from collections import defaultdict
 from experiments.report.charts import Bar, interval_chart
 from experiments.report.context import Context, picture, plus_minus
 from experiments.report.html import Html, note, table
-from experiments.report.repeats import BEHIND, Repeats, Row, difference, each, first_seed, over, value
+from experiments.report.repeats import BEHIND, Repeats, Row, differences, each, first_seed, over, value
 
 WAYS = {
     "as in the paper": (True, "paper"),
@@ -25,14 +25,21 @@ def figure4(context: Context) -> list[Html]:
     def show(networks: Repeats) -> list[Html]:
         relu, crelu = (training.settings.label for training in networks.of)
         head = ["layer", relu, crelu, *(f"difference, {way}" for way in WAYS)]
-        lines, bars = [], []
-        for layer, of_seeds in networks.by_layer("invariance.csv").items():
-            scores = [_scores(rows) for rows in of_seeds]
-            own = [over(seed[network, True, "paper"] for seed in scores) for network in (0, 1)]
-            found = {way: [seed[1, *which] - seed[0, *which] for seed in scores] for way, which in WAYS.items()}
-            lines.append([layer, *(plus_minus(x, 1) for x in own), *(difference(x, 1) for x in found.values())])
-            if (interval := over(found["as in the paper"])) is not None and interval.low is not None:
-                bars.append(Bar(layer, interval.mean, interval.low, interval.high))
+        layers = {
+            layer: [_scores(rows) for rows in of_seeds]
+            for layer, of_seeds in networks.by_layer("invariance.csv").items()
+        }
+        found = {
+            way: [[seed[1, *which] - seed[0, *which] for seed in scores] for scores in layers.values()]
+            for way, which in WAYS.items()
+        }
+        columns = [differences(column, 1) for column in found.values()]
+        lines = []
+        for (layer, scores), *cells in zip(layers.items(), *columns, strict=True):
+            own = [plus_minus(over(seed[network, True, "paper"] for seed in scores), 1) for network in (0, 1)]
+            lines.append([layer, *own, *cells])
+        intervals = zip(layers, map(over, found["as in the paper"]), strict=True)
+        bars = [Bar(layer, x.mean, x.low, x.high) for layer, x in intervals if x is not None and x.low is not None]
         words = "Invariance scores by layer, of trained and untrained networks, measured three ways"
         _, folder = networks.done[0]
         chart = f"Invariance score of {crelu} less that of {relu}, as in the paper; right: CReLU is more invariant"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from experiments.report.context import Context, absent, number, picture, plus_minus, read_results
 from experiments.report.html import Html, note, table
-from experiments.report.repeats import BEHIND, Repeats, difference, each, first_seed, over, value
+from experiments.report.repeats import BEHIND, Repeats, differences, each, first_seed, over, value
 from experiments.reproduction.steps import Step
 from experiments.reproduction.targets import ALEXNET
 
@@ -49,28 +50,37 @@ def _source(step: Step, folder: Path, which: int) -> Path:
 
 
 def _histograms(networks: Repeats, which: int, title: str) -> list[Html]:
-    """The picture, and the means behind it."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for step, folder in networks.done:
-        for layer, numbers in read_results(_source(step, folder, which) / "summary.json").items():
-            if isinstance(numbers, dict):
-                found.setdefault(layer, []).append(numbers)
-    head = ["layer", "mean cosine", "of random filters", "difference", f"KS test: p{first_seed(networks)}"]
-    lines = [
-        [
-            layer,
-            plus_minus(over(value(of.get("mean")) for of in seeds), 3),
-            number(seeds[0].get("null_mean")),
-            difference((value(of.get("mean")) - value(of.get("null_mean")) for of in seeds), 3),
-            _p(seeds[0].get("p_value")),
-        ]
-        for layer, seeds in found.items()
-    ]
+    """The picture, and the means behind it; of CReLU networks (the second) also how they differ from ReLU networks."""
+    found = [_summaries(networks, network) for network in range(which + 1)]
+    excess = [{layer: [*map(_excess, seeds)] for layer, seeds in of_network.items()} for of_network in found]
+    columns = [differences(excess[which].values(), 3)]
+    if which:
+        pairs = (zip(own, excess[0].get(layer, [math.nan] * len(own)), strict=True) for layer, own in excess[1].items())
+        columns.append(differences(([a - b for a, b in both] for both in pairs), 3))
+    head = ["layer", "mean cosine", "of random filters", "difference"]
+    head += [*(["difference less that of ReLU"] if which else []), f"KS test: p{first_seed(networks)}"]
+    lines = []
+    for (layer, seeds), *cells in zip(found[which].items(), *columns, strict=True):
+        mean, random = plus_minus(over(value(of.get("mean")) for of in seeds), 3), number(seeds[0].get("null_mean"))
+        lines.append([layer, mean, random, *cells, _p(seeds[0].get("p_value"))])
     file = _source(*networks.done[0], which) / "histograms.png"
     return [
         picture(file, f"{title}: {HISTOGRAMS}{first_seed(networks)}"),
         table(f"Cosines of pairs, {title}", head, lines),
     ]
+
+
+def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]:
+    """By layer, what each seed has in its summary.json, which may be nothing."""
+    seeds = [read_results(_source(step, folder, which) / "summary.json") for step, folder in networks.done]
+    known = [{layer: numbers for layer, numbers in seed.items() if isinstance(numbers, dict)} for seed in seeds]
+    layers = dict.fromkeys(layer for seed in known for layer in seed)
+    return {layer: [seed.get(layer, {}) for seed in known] for layer in layers}
+
+
+def _excess(numbers: dict[str, Any]) -> float:
+    """How much more opposed the filters of a layer are than random ones: negative."""
+    return value(numbers.get("mean")) - value(numbers.get("null_mean"))
 
 
 def _p(found: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from experiments.report.context import Context, absent, plus_minus, read_rows
 from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.steps import Step, Training
-from minicnn.analysis.statistics import Interval, t_interval
+from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 
 Row = dict[str, str]  # of a CSV file
 
@@ -96,14 +96,18 @@ def over(values: Iterable[float]) -> Interval | None:
     return t_interval(known) if known else None
 
 
-def difference(values: Iterable[float], digits: int) -> Html | str:
-    """Such a mean with its sign, in bold where all of its interval is on one side of 0."""
-    found = over(values)
-    text = plus_minus(found, digits, "+")
-    return tag("strong", text) if found is not None and found.sign else text
+def differences(column: Iterable[Iterable[float]], digits: int) -> list[Html | str]:
+    """Such means with their signs, one for each layer; in bold what is not 0 by Holm's test of the whole column."""
+    known = [[x for x in values if math.isfinite(x)] for values in column]
+    tested = [i for i, values in enumerate(known) if len(values) > 1]
+    shown = holm([t_test(known[i]) for i in tested])
+    bold = {i for i, found in zip(tested, shown, strict=True) if found}
+    cells = [plus_minus(over(values), digits, "+") for values in known]
+    return [tag("strong", cell) if i in bold else cell for i, cell in enumerate(cells)]
 
 
 BEHIND = (
     "± is half the 95 % interval of the mean over networks that differ in the seed; (1): one network, no interval. "
-    "Differences in bold are those whose interval has no 0 in it; of twenty intervals, one misses."
+    "Differences in bold are shown not to be 0, allowing for the number of layers (Holm's method, 5 % for a column); "
+    "others whose interval has no 0 in it are hints."
 )

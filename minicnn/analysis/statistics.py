@@ -4,6 +4,7 @@ Two things are random: the seed of a training (weights, order of images, dropout
 
     paired_difference   over seeds: networks with the same seed are a pair; Student's t interval of the mean difference
     bootstrap           over test images: the same images for both networks; percentile interval
+    holm                of many tests, such as one for each layer: which of them still show something
     mcnemar             over test images, of two networks: the exact sign test on the images that one of them gets wrong
 
 An interval over seeds speaks about the *method* on this test set, one over images about *these networks* on images like
@@ -56,6 +57,32 @@ def t_interval(values: Sequence[float] | np.ndarray, confidence: float = CONFIDE
 
     half = float(t.ppf((1 + _checked(confidence)) / 2, n - 1)) * float(x.std(ddof=1)) / math.sqrt(n)
     return Interval(mean, mean - half, mean + half, n)
+
+
+def t_test(values: Sequence[float] | np.ndarray) -> float:
+    """The two-sided p of Student's t test that the mean is 0, for two or more values; 0.05 if t_interval ends at 0."""
+    x = _finite("t_test", values)
+    if len(x) < 2:
+        raise ValueError("t_test: needs two or more values")
+    mean, error = float(x.mean()), float(x.std(ddof=1)) / math.sqrt(len(x))
+    if error == 0:
+        return 1.0 if mean == 0 else 0.0
+    from scipy.stats import t
+
+    return 2 * float(t.sf(abs(mean) / error, len(x) - 1))
+
+
+def holm(p: Sequence[float], level: float = 1 - CONFIDENCE) -> list[bool]:
+    """Which of several tests show something, so that the chance of even one false finding is at most `level`.
+
+    Holm's method: the smallest p is compared with level / m, the next with level / (m - 1), ... until one is larger.
+    """
+    shown = [False] * len(p)
+    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        if p[i] > level / (len(p) - rank):
+            break
+        shown[i] = True
+    return shown
 
 
 def paired_difference(

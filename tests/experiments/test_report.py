@@ -220,6 +220,34 @@ def test_analyses_of_several_seeds_have_intervals(paired):
     assert "<strong>+0.000" not in path.read_text()
 
 
+def test_bold_allows_for_the_number_of_layers(paired):
+    """t = 5 with two degrees of freedom is p = 0.038: enough alone, not for one of two layers."""
+    root, _ = paired
+    scale = tiny(3, analysed=3)
+    shift = 5 / 3**0.5 * 0.1  # of -0.1, 0, 0.1, whose standard error is 0.1 / sqrt 3
+    for layers, bold in ((1, True), (2, False)):
+        tables = [
+            csv_of(
+                CORRELATION, *((f"conv{n}", 0.5, 0.5, 0.1, x + shift if n == 1 else x) for n in range(1, layers + 1))
+            )
+            for x in (-0.1, 0.0, 0.1)
+        ]
+        write_analyses(root, scale, "table6", *({"correlation.csv": made} for made in tables))
+        assert ("<strong>+0.289 ± 0.248</strong>" in report(root, scale, ("table6",)).read_text()) == bold
+
+
+def test_the_gap_is_compared_with_that_of_the_baseline_by_seeds(tmp_path):
+    """Gaps of ReLU 4 and 6, of CReLU 3 and 4: 1.5 points less, ± 12.706 x 0.5."""
+    scale = tiny(2)
+    gaps = {("relu", 0): 4.0, ("relu", 1): 6.0, ("crelu", 0): 3.0, ("crelu", 1): 4.0}
+    for training in scale.table1:
+        gap = gaps[training.settings.act, training.settings.seed]
+        write_run(tmp_path, training, train=20.0, test=20.0 + gap)
+    _, text = read(report(tmp_path, scale, ("gap",)))
+    assert "CReLU (half x0.04), Textures 20.00 ± 0.00 23.50 ± 6.35 3.50 ± 6.35 -1.50 ± 6.35 " in text
+    assert "Not comparable with the paper: textures is not CIFAR" in text
+
+
 def test_a_seed_that_is_not_analysed_is_named_and_the_others_count(paired):
     root, _ = paired
     scale = tiny(3, analysed=2)
@@ -237,13 +265,16 @@ def test_histograms_of_several_seeds(paired):
     made = []
     for seed, mean in ((0, -0.3), (1, -0.5)):
         numbers = {"mean": mean, "null_mean": -0.2, "p_value": 0.25 + seed}
-        name = f"textures-convpool-half-crelu-x0.04-short1-seed{seed}/summary.json"
-        made.append({name: json.dumps({"conv1": numbers, "damaged": 3, "empty": {}})})
+        name = "textures-convpool-{}-x0.04-short1-seed{}/summary.json"
+        relu = {"mean": -0.4 - seed, "null_mean": -0.2}
+        files = {"half-crelu": {"conv1": numbers, "damaged": 3, "empty": {}}, "base-relu": {"conv1": relu}}
+        made.append({name.format(network, seed): json.dumps(found) for network, found in files.items()})
     write_analyses(root, scale, "figure3", *made)
     _, text = read(report(root, scale, ("figure3",)))
     assert "KS test: p, seed 0" in text
-    assert "conv1 -0.400 ± 1.271 -0.200 -0.200 ± 1.271 0.2" in text  # t(0.975, 1) = 12.71, s / sqrt 2 = 0.1
-    assert "empty – - – -" in text  # noqa: RUF001
+    # t(0.975, 1) = 12.706, s / sqrt 2 = 0.1; less ReLU's -0.2 and -1.2: 0.1 and 0.9, half of 0.8 times 12.706
+    assert "conv1 -0.400 ± 1.271 -0.200 -0.200 ± 1.271 +0.500 ± 5.082 0.2" in text
+    assert "empty – - – – -" in text  # noqa: RUF001
 
 
 def test_invariance_is_compared_as_in_the_paper_and_like_with_like(paired):
