@@ -12,9 +12,13 @@ help:
 	@echo "make bench     speed against PyTorch (installs it), into runs/bench.json: about 30 minutes"
 	@echo "make clean     remove .venv and caches"
 
-.venv/installed: pyproject.toml
+.venv/runs: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("minicnn needs Python 3.11 or newer: make PYTHON=python3.12 ..." if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[figures]'
+	touch $@
+
+.venv/installed: .venv/runs
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev,figures]'
 	touch $@
 
@@ -22,7 +26,7 @@ help:
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
-demo: .venv/installed
+demo: .venv/runs
 	$(PY) -m experiments.demo
 
 test: .venv/installed

@@ -141,6 +141,9 @@ class Records:
 
 
 def _digest(path: Path) -> str:
+    """Of the content of a file; "" if there is none, as in a dry run."""
+    if not path.is_file():
+        return ""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
