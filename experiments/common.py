@@ -11,8 +11,10 @@ import os
 import platform
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -165,10 +167,23 @@ def locked(folder: Path, doing: str = "training") -> Iterator[None]:
         yield
 
 
+@cache
+def commit(root: Path) -> str:
+    """The commit of this code, "..-dirty" where it was changed since; "unknown" where it is not a git clone."""
+    if not (root / ".git").exists():  # not that of a project around it
+        return "unknown"
+    try:
+        command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+
+
 def environment(device: minicnn.Device) -> dict[str, Any]:
     """What a run was computed with, for its config.json."""
     return {
         "minicnn": minicnn.__version__,
+        "commit": commit(Path(__file__).parents[1]),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "platform": platform.platform(),

@@ -1,11 +1,14 @@
 """What the command lines share: errors as one line, and options that reach the library."""
 
 import os
+import re
+import shutil
 import signal
+import subprocess
 
 import pytest
 
-from experiments.common import StopSignal, command, duration, environment, get_device, table
+from experiments.common import StopSignal, command, commit, duration, environment, get_device, table
 from minicnn.backend import CPU, DeviceError
 from minicnn.cuda import TF32
 
@@ -72,3 +75,22 @@ def test_the_second_ctrl_c_stops_at_once(capsys):
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert "stopping after this step" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+def test_a_run_says_of_which_commit_it_is(tmp_path):
+    def git(*arguments):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True)
+
+    assert commit(tmp_path / "none") == "unknown"
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    git("tag", "v1")
+    found = commit(tmp_path)
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    (tmp_path / "file").write_text("two")
+    commit.cache_clear()
+    assert commit(tmp_path) == f"{found}-dirty"
