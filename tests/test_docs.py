@@ -66,6 +66,14 @@ def test_tables_that_name_their_source_have_its_numbers():
     assert checked > 100
 
 
+def test_what_is_bold_is_bold_in_the_report():
+    """There it means: shown not to be 0, allowing for the number of layers."""
+    strong = re.findall(r"<strong>([^<]* ± [^<]*)</strong>", (ROOT / "docs" / "results" / "report.html").read_text())
+    bold = re.findall(r"\*\*([^*|]* ± [^*|]*)\*\* \|", (ROOT / "docs" / "figures.md").read_text())
+    assert bold
+    assert set(bold) <= set(strong)
+
+
 def test_what_the_readme_says_about_errors_is_in_the_results():
     tables = (ROOT / "docs" / "results" / "tables").glob("*.csv")
     known = {cell for path in tables for cells in rows_of(path.name).values() for cell in cells}

@@ -178,7 +178,7 @@ def table3(context: Context) -> list[Html]:
         best = max(fitting, key=lambda g: (bool(g.records), g.protocol == "folds"), default=None)
         return NOT_HERE if best is None else _test(best)
 
-    head = ["method", "paper: CIFAR-10 %", "ours", "paper: CIFAR-100 %", "ours"]
+    head = ["method", "paper: CIFAR-10 %", "ours: CIFAR-10 %", "paper: CIFAR-100 %", "ours: CIFAR-100 %"]
     lines = [
         [r.label, f"{r.cifar10:.2f}", ours(r.model, "cifar10"), f"{r.cifar100:.2f}", ours(r.model, "cifar100")]
         for r in TABLE_3
