@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
-from minicnn.backend import DeviceError, gpu_names, gpu_problem
+from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.cluster import ALONE, Communicator
 from minicnn.cuda import TF32, allow_tf32
@@ -115,10 +115,15 @@ def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) 
     """
     if tf32:
         allow_tf32()
-    if cluster.size > 1 and name in ("auto", "gpu") and gpu_problem() is None:
-        name = f"gpu:{cluster.local_rank % len(gpu_names())}"
+    if cluster.size > 1 and name in ("auto", "gpu") and (count := gpu_count()):
+        own = cluster.local_rank % count
+        name = f"gpu:{own}" if name == "gpu" or gpu_problem(own) is None else "cpu"
     with usage_errors():
-        return minicnn.device(name)
+        device = minicnn.device(name)
+    kinds = {kind.partition(":")[0] for kind in cluster.gather(device.name)}
+    if len(kinds) > 1:
+        raise UsageError("some ranks have a GPU and others have none that works: use --device cpu, or fewer ranks")
+    return device
 
 
 def device_and_ranks(device: minicnn.Device, cluster: Communicator) -> str:

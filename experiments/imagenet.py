@@ -23,7 +23,6 @@ too, and the same command with --resume goes on from there, to the same result a
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ from experiments.estimate import estimate
 from experiments.imagenet_options import checked_settings, parser
 from experiments.imagenet_run import PhotoSession, evaluate_pictures
 from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
-from experiments.ranks import run_on_ranks
+from experiments.ranks import cores_of_a_rank, run_on_ranks
 from experiments.runs import PhotoRun, open_run
 from experiments.sessions import chosen_images, run_in
 from minicnn.backend import Device
@@ -66,7 +65,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser(MODULE, __doc__).parse_args(arguments)
     if args.image and not args.run:
         raise UsageError("--image asks a trained network: name its folder with --run")
-    args.workers = max(1, (os.cpu_count() or 1) // cluster.local_size) if args.workers is None else args.workers
+    args.workers = cores_of_a_rank(cluster) if args.workers is None else args.workers
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
     device = get_device(args.device, cluster, tf32=args.tf32)

@@ -12,7 +12,6 @@ examples:
 from __future__ import annotations
 
 import multiprocessing
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ from minicnn.data.decode import View, decode
 from minicnn.data.folders import Pictures, pictures_in
 from minicnn.data.photographs import BadImages, PhotoBatches
 from minicnn.data.workers import Decoders
+from minicnn.parallel import usable_cores
 
 MODULE = "experiments.pipeline"
 SIDE, CROP, BATCH = 256, 224, 64
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--data", type=Path, metavar="DIR", help="a folder with pictures of your own")
     p.add_argument("--pictures", type=int, default=2000, help="how many are decoded in a round (default 2000)")
     p.add_argument("--rounds", type=int, default=5, help="default 5; medians are reported")
-    p.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: cores)")
+    p.add_argument("--workers", type=int, default=len(usable_cores()), help="processes (default: cores)")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
     if min(args.pictures, args.rounds, args.workers) < 1:

@@ -84,15 +84,21 @@ def quiet(on: bool) -> Iterator[collections.deque[str]]:
         yield said
 
 
-@contextlib.contextmanager
-def sharing_cores(cluster: Communicator) -> Iterator[None]:
-    """Within, as many threads as there are cores for each rank, unless MINICNN_THREADS says how many."""
+def cores_of_a_rank(cluster: Communicator) -> int:
+    """How many cores this rank may use, at least 1."""
     cores = usable_cores()
     here = (platform.node(), cores)
     with_us = cluster.gather(here).count(here)  # ranks that are bound to cores of their own have them to themselves
+    return max(1, len(cores) // with_us)
+
+
+@contextlib.contextmanager
+def sharing_cores(cluster: Communicator) -> Iterator[None]:
+    """Within, as many threads as there are cores for each rank, unless MINICNN_THREADS says how many."""
+    cores = cores_of_a_rank(cluster)
     with contextlib.ExitStack() as stack:
         if "MINICNN_THREADS" not in os.environ:
-            stack.enter_context(use_threads(max(1, len(cores) // with_us)))
+            stack.enter_context(use_threads(cores))
         yield
 
 

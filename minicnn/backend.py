@@ -156,13 +156,23 @@ def gpu_problem(index: int = 0) -> str | None:
         return f"there is no CUDA device number {index}; CuPy sees: {there}."
     try:
         with cupy.cuda.Device(index):
-            cupy.ones(2) @ cupy.ones(2)  # needs NVRTC and cuBLAS
+            cupy.ones((2, 2)) @ cupy.ones((2, 2))  # needs NVRTC and cuBLAS, which a product of vectors would not
     except Exception as error:
         return (
             f"CuPy sees the device but a CUDA library does not load ({_first_line(error)}). "
             "Install them with: pip install 'cupy-cuda12x[ctk]'."
         )
     return None
+
+
+def gpu_count() -> int:
+    """How many CUDA devices there are, 0 if none can be used.  Touches none of them, which would take memory there."""
+    try:
+        from cupy.cuda import runtime
+
+        return int(runtime.getDeviceCount())
+    except Exception:  # `gpu_problem` says what is wrong
+        return 0
 
 
 def gpu_names() -> list[str]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from minicnn.backend import Array, array_module, device_of
+from minicnn.parallel import exchanging
 
 T = TypeVar("T")
 
@@ -73,7 +74,11 @@ class Communicator(ABC):
     def part(self, count: int) -> Part:
         """The place of this rank's `count` samples in a batch of which every rank has some, or none."""
         counts = self.gather_number(count)
-        return Part(sum(counts[: self.rank]), sum(counts), self.sum)
+        return Part(sum(counts[: self.rank]), sum(counts), self.sum if self.size == 1 else self._sum_within_an_op)
+
+    def _sum_within_an_op(self, array: Array) -> Array:
+        exchanging()
+        return self.sum(array)
 
     def any(self, flag: bool) -> bool:
         """Whether it is true on some rank."""
@@ -103,7 +108,7 @@ class Communicator(ABC):
             for p, grad in zip(learned, grads, strict=True):
                 start, end = end, end + grad.size
                 p.grad = flat[start:end].reshape(grad.shape)
-        return list(flat[end:])
+            return list(flat[end:].copy())  # not views, which would keep all gradients for as long as a loss is kept
 
 
 class Alone(Communicator):

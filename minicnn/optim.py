@@ -258,7 +258,9 @@ class Adam(Optimiser):
         super().__init__(parameters, lr, weight_decay, clip)
         if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"Adam: both betas must be in [0, 1), got {betas}")
-        self.betas, self.eps = betas, eps
+        if not 0 < eps < math.inf:
+            raise ValueError(f"Adam: eps must be positive, got {eps}")
+        self.betas, self.eps = (float(betas[0]), float(betas[1])), float(eps)
 
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         xp, (b1, b2) = array_module(p), self.betas

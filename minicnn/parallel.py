@@ -20,6 +20,7 @@ import itertools
 import math
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -86,32 +87,45 @@ def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
 
 
-SMALLER = 16  # after an out-of-memory error pieces are so many times smaller
+SMALLER = 16  # after an out-of-memory error pieces are so many times smaller, for as long as the process runs
 _share = 1
+_exchanges = 0
+
+
+def exchanging() -> None:
+    """To be called before a message to other ranks: what is done with it cannot be done again by one rank alone."""
+    global _exchanges
+    _exchanges += 1
 
 
 def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
-    """work(), which may be done twice: if the memory of a GPU is used up, once more in smaller pieces."""
+    """work(), which may be done twice: if the memory of a GPU is used up, once more in smaller pieces.
+
+    Not if it has exchanged messages: the other ranks, which had enough memory, would take the second for the next one.
+    """
     global _share
-    try:
-        return work()
-    except where.no_memory:
-        pass  # leave this block first: the error keeps the arrays of the first attempt
-    where.free_memory()
-    before, _share = _share, SMALLER
+    exchanges = _exchanges
     try:
         return work()
     except where.no_memory as error:
-        raise DeviceError(no_memory_left(where, name)) from error
-    finally:
-        _share = before
+        if _exchanges != exchanges:
+            raise DeviceError(no_memory_left(where, name)) from error
+        # else leave this block first: the error keeps the arrays of the first attempt
+    where.free_memory()
+    if _share == 1:
+        print(f"{where} is short of memory: from {name} on, work is done in smaller pieces", file=sys.stderr)
+    _share = SMALLER
+    try:
+        return work()
+    except where.no_memory as error:
+        raise DeviceError(no_memory_left(where, f"{name}, also in smaller pieces")) from error
 
 
-def no_memory_left(where: Device, name: str) -> str:
+def no_memory_left(where: Device, what: str) -> str:
     """What to tell the user."""
     left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
     return (
-        f"{where} has too little memory for {name}{left}, also in smaller pieces: lower --batch, --width or --scale, "
+        f"{where} has too little memory{left} for {what}: lower --batch, --width or --scale, "
         "or end other programs that use it."
     )
 

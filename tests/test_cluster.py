@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import Stream, Tape, nn, ops
+from minicnn import Parameter, Stream, Tape, nn, ops
 from minicnn.backend import CPU, to_host
-from minicnn.cluster import ALONE, Part
+from minicnn.cluster import ALONE, Alone, Part
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
@@ -16,7 +16,7 @@ from minicnn.models import convpool, vgg
 from minicnn.optim import SGD
 from minicnn.training import Interrupted, Trainer, evaluate
 from reference.norm import batch_norm as by_loops
-from tests.devices import on_devices
+from tests.devices import STANDIN, on_devices
 from tests.ranks import Thread, on_threads
 from tests.test_training import Doubled, network
 
@@ -70,6 +70,17 @@ def test_gradients_are_summed_with_the_scalars(device):
         return [float(g.reshape(-1)[0]) for g in grads], float(loss), int(wrong)
 
     assert on_threads(3, work) == [([111.0, 222.0, 333.0], 4.5, 24)] * 3
+
+
+def test_a_loss_that_is_kept_does_not_keep_the_gradients():
+    p = Parameter(STANDIN.put(np.ones(1000)))
+    p.grad = STANDIN.put(np.ones(1000))
+
+    class Two(Alone):
+        size = 2
+
+    (loss,) = Two().sum_gradients([p], STANDIN.put(np.array(3.0)))
+    assert loss.base is None or loss.base.nbytes <= 8
 
 
 def test_alone_nothing_is_touched():

@@ -12,6 +12,7 @@ not looked at, so turned photographs stay turned, as in everybody's ImageNet, un
 
 from __future__ import annotations
 
+import errno
 import math
 import warnings
 from collections.abc import Iterator
@@ -26,6 +27,10 @@ from minicnn.data.dataset import DataError
 MAX_PIXELS = 80_000_000  # 240 MB when decoded; the largest photographs of ImageNet have less
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
+
+
+# Errors that say nothing about a file: the same one can be read at another time.
+OF_THE_MACHINE = {errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT, errno.EAGAIN}
 
 
 class ImageError(DataError):
@@ -80,7 +85,13 @@ def _opened(path: str) -> Iterator[Any]:
             yield picture
     except ImageError:
         raise
+    except MemoryError as error:
+        raise DataError(f"{printable(path)}: no memory to decode it ({error}); try fewer --workers") from error
     except Exception as error:  # damaged files make Pillow raise almost anything
+        if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+            raise DataError(
+                f"{printable(path)} cannot be read and decoded now ({error}); see to it, and go on"
+            ) from error
         raise ImageError(path, _reason(path, error)) from error
 
 

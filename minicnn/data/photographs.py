@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -142,8 +142,10 @@ def squares(pictures: Pictures, decoders: Decoders, bad: BadImages, *, batch: in
     return ahead(_joined(_squares(pictures, decoders, bad), batch), AHEAD)
 
 
-def _squares(pictures: Pictures, decoders: Decoders, bad: BadImages) -> Labelled:
-    """The same, CHUNK at a time; what it yields is valid until the next is asked for."""
+def _squares(
+    pictures: Pictures, decoders: Decoders, bad: BadImages
+) -> Generator[tuple[int, np.ndarray, np.ndarray], None, None]:
+    """(how many were read, images, labels), CHUNK at a time; what it yields is valid until the next is asked for."""
     views = (View(pictures.path(i), decoders.side) for i in range(len(pictures)))
     start = 0
     with closing(decoders.map(_chunks(views))) as decoded:
@@ -151,7 +153,7 @@ def _squares(pictures: Pictures, decoders: Decoders, bad: BadImages) -> Labelled
             for message in errors.values():
                 bad(message)
             good = [i for i in range(len(pixels)) if i not in errors]
-            yield pixels[good], pictures.labels[start : start + len(pixels)][good]
+            yield len(pixels), pixels[good], pictures.labels[start : start + len(pixels)][good]
             start += len(pixels)
 
 
@@ -162,19 +164,26 @@ def _chunks(views: Iterable[View]) -> Iterator[list[View]]:
         yield chunk
 
 
-def _joined(parts: Labelled, batch: int) -> Labelled:
-    """Small batches put together to larger ones, of at least `batch` images but for the last."""
+def _joined(parts: Generator[tuple[int, np.ndarray, np.ndarray], None, None], batch: int) -> Labelled:
+    """Small batches put together to larger ones, each of what is good of at least `batch` pictures but for the last.
+
+    Where a batch ends does not depend on which pictures are good: ranks that begin in the middle have the same ones.
+    """
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
+    count = 0
     with closing(parts):
-        for x, y in parts:
+        for read, x, y in parts:
+            count += read
             images.append(x)
             labels.append(y)
-            if sum(map(len, labels)) >= batch:
-                yield np.concatenate(images), np.concatenate(labels)
+            if count >= batch:
+                if any(map(len, labels)):
+                    yield np.concatenate(images), np.concatenate(labels)
                 images.clear()
                 labels.clear()
-    if sum(map(len, labels)):
+                count = 0
+    if any(map(len, labels)):
         yield np.concatenate(images), np.concatenate(labels)
 
 

@@ -110,8 +110,8 @@ class Decoders:
                 else:
                     return
         finally:  # what is under way when the caller stops early must not reach the next map
-            with contextlib.suppress(DataError):
-                while any(one.given for one in self._processes):
+            while any(one.given for one in self._processes):
+                with contextlib.suppress(DataError):
                     self._fetch()
 
     def _idle(self) -> _Process | None:
@@ -136,8 +136,10 @@ class Decoders:
                 number, errors = one.pipe.recv()
             except (EOFError, OSError):
                 self._report(one)
-            found[number] = errors
             del one.given[number]
+            if isinstance(errors, str):  # no fault of the picture
+                raise DataError(errors)
+            found[number] = errors
         return found
 
     def _report(self, one: _Process) -> NoReturn:
@@ -169,13 +171,17 @@ def _serve(pipe: Connection, memory: Any, side: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     warnings.simplefilter("ignore")  # Pillow's, about EXIF data and palettes that it can do without
     slots = np.frombuffer(memory, np.uint8).reshape(-1, CHUNK * side * side * 3)
-    with contextlib.suppress(EOFError, OSError):
+    with contextlib.suppress(EOFError, OSError):  # of the pipe; `decode` makes a DataError of those of files
         while True:
             number, slot, chunk = pipe.recv()
             size, errors = 3 * chunk[0].crop ** 2, {}
-            for i, view in enumerate(chunk):
-                try:
-                    slots[slot, i * size : (i + 1) * size] = decode(view, side).reshape(-1)
-                except ImageError as error:
-                    errors[i] = str(error)
-            pipe.send((number, errors))
+            try:
+                for i, view in enumerate(chunk):
+                    try:
+                        slots[slot, i * size : (i + 1) * size] = decode(view, side).reshape(-1)
+                    except ImageError as error:
+                        errors[i] = str(error)
+            except DataError as error:
+                pipe.send((number, str(error)))
+            else:
+                pipe.send((number, errors))

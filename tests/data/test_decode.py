@@ -1,10 +1,14 @@
 """One file at a time: geometry, odd formats, damaged files."""
 
+import errno
+from unittest import mock
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from minicnn.data import decode as module
+from minicnn.data.dataset import DataError
 from minicnn.data.decode import ImageError, View, decode, read_square, read_whole
 from tests.data.photos import photo, write_bad_files, write_odd_files
 
@@ -61,6 +65,26 @@ def test_bad_files_are_named_with_the_reason(tmp_path):
         with pytest.raises(ImageError, match=reason) as caught:
             decode(View(str(tmp_path / name), 32), 32)
         assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("error", "damaged"),
+    [
+        (OSError(errno.EIO, "Input/output error"), False),
+        (OSError(errno.EMFILE, "Too many open files"), False),
+        (MemoryError("8 bytes"), False),
+        (OSError(errno.EINVAL, "Invalid argument"), True),  # a seek to where a damaged file says
+        (OSError("broken data stream"), True),
+        (PermissionError(errno.EACCES, "Permission denied"), True),
+    ],
+)
+def test_what_the_machine_does_is_no_fault_of_the_file(tmp_path, monkeypatch, error, damaged):
+    """A picture that cannot be read just now must not be left out: another time it would be there."""
+    path = save(tmp_path, photo(np.random.default_rng(0)))
+    monkeypatch.setattr(Image, "open", mock.Mock(side_effect=error))
+    with pytest.raises(DataError, match="decode") as caught:
+        decode(View(path, 32), 32)
+    assert isinstance(caught.value, ImageError) == damaged
 
 
 def test_large_pictures_are_not_decoded(tmp_path, monkeypatch):

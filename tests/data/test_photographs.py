@@ -1,6 +1,7 @@
 """The pipeline: order and bits whatever the number of processes, damaged files, colours that are kept."""
 
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from minicnn.data.dataset import DataError
 from minicnn.data.decode import View, decode
 from minicnn.data.folders import picture_set
 from minicnn.data.photographs import BadImages, PhotoBatches, colours_of, normalise, squares
-from minicnn.data.workers import Decoders
+from minicnn.data.workers import CHUNK, Decoders
 from tests.data.photos import CLASSES, write_bad_files, write_odd_files, write_set
 from tests.ranks import Thread
 
@@ -140,6 +141,17 @@ def test_damaged_files(tmp_path, colours, one, capsys):
         path.write_bytes(b"")
     with pytest.raises(DataError, match="none of the 20 pictures of batch 1 can be decoded"):
         list(make(data, colours, one, bad=bad).epoch(0))
+
+
+def test_batches_end_at_the_same_pictures_whether_some_are_bad_or_not(tmp_path, one):
+    """So ranks that begin with a later batch have the same ones as a single process."""
+    root = write_set(tmp_path / "data", each=40)
+    data = picture_set(root).train
+    whole = [len(labels) for _, labels in squares(data, one, BadImages(), batch=2 * CHUNK)]
+    Path(data.path(3)).write_bytes(b"")
+    with_bad = [len(labels) for _, labels in squares(data, one, BadImages("skip"), batch=2 * CHUNK)]
+    assert with_bad == [whole[0] - 1, *whole[1:]]
+    assert len(whole) > 2
 
 
 def test_stopping_early_leaves_the_processes_ready(data, colours, one):

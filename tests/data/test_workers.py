@@ -61,6 +61,16 @@ def test_processes_that_die_are_reported(path):
         next(decoders.map(views))
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs a file that cannot be read")
+def test_what_the_machine_does_ends_the_work_and_is_said(path):
+    """And what is under way in other processes does not reach the next call."""
+    good, bad = [View(path, SIDE)], [View("/proc/self/mem", SIDE)]  # whose first byte is an input/output error
+    with Decoders(2, SIDE) as decoders:
+        with pytest.raises(DataError, match=r"/proc/self/mem cannot be read.*Input/output error"):
+            list(decoders.map([good, bad, bad, good, bad]))
+        assert len(list(decoders.map([good] * 5))) == 5
+
+
 @pytest.mark.parametrize("arguments", [(0, SIDE), (1, 0)])
 def test_nonsense_is_refused(arguments):
     with pytest.raises(ValueError, match="at least one process and one pixel"):

@@ -5,11 +5,14 @@ import re
 import shutil
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
-from experiments.common import StopSignal, command, commit, duration, environment, get_device, table
+from experiments import common
+from experiments.common import StopSignal, UsageError, command, commit, duration, environment, get_device, table
 from minicnn.backend import CPU, DeviceError
+from minicnn.cluster import Alone
 from minicnn.cuda import TF32
 
 
@@ -47,6 +50,48 @@ def test_tf32_is_off_until_asked_for(monkeypatch):
     assert environment(CPU)["tf32"] == "0"
     get_device("cpu", tf32=True)
     assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+
+
+class Ranks(Alone):
+    """Rank `rank` of three, the others of which have these devices."""
+
+    size = local_size = 3
+
+    def __init__(self, rank, *others):
+        self.rank = self.local_rank = rank
+        self.others = others
+
+    def gather(self, value):
+        return [value, *self.others]
+
+
+@pytest.fixture
+def two_cards(monkeypatch):
+    """Two GPUs, the first of which cannot be used; the list of those that were touched."""
+    touched = []
+
+    def problem(index=0):
+        touched.append(index)
+        return "it is taken" if index == 0 else None
+
+    monkeypatch.setattr(common, "gpu_count", lambda: 2)
+    monkeypatch.setattr(common, "gpu_problem", problem)
+    monkeypatch.setattr(common.minicnn, "device", lambda name: SimpleNamespace(name=name))
+    return touched
+
+
+def test_a_rank_looks_at_its_own_gpu_alone(two_cards):
+    """What is touched takes memory there: of eight ranks the first card would have eight."""
+    assert get_device("auto", Ranks(1, "gpu:1", "gpu:1")).name == "gpu:1"
+    assert two_cards == [1]
+    assert get_device("gpu", Ranks(2, "gpu:1", "gpu:1")).name == "gpu:0"
+    assert get_device("cpu", Ranks(1, "cpu", "cpu")).name == "cpu"
+
+
+def test_ranks_on_a_gpu_and_on_the_cpu_do_not_train_together(two_cards):
+    assert get_device("auto", Ranks(0, "cpu", "cpu")).name == "cpu"
+    with pytest.raises(UsageError, match="some ranks have a GPU and others have none"):
+        get_device("auto", Ranks(0, "gpu:1", "cpu"))
 
 
 def test_a_command_line_can_be_copied():

@@ -93,8 +93,8 @@ def _argument(xp: Any, value: Any, real: np.dtype[Any], index: np.dtype[Any]) ->
     """A value as a kernel takes it."""
     if value is None:
         return np.uint64(0)
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and not isinstance(value, np.floating):
         return value
     if isinstance(value, int):  # or a bool
         return index.type(value)
-    return real.type(value) if isinstance(value, float) else xp.ascontiguousarray(value)
+    return real.type(value) if isinstance(value, float | np.floating) else xp.ascontiguousarray(value)

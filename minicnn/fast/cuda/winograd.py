@@ -59,6 +59,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
                 gv = stack(piece, c)
                 multiply(gm, u, gv, False, True)  # gV = gM U'
                 tiling.input_adjoint(gv, gx[piece])
+                del gv  # the budget of a piece is for two such arrays at a time
             if needs[1]:
                 part = xp.empty((36, c, f), x.dtype)
                 multiply(tiling.input(x[piece], stack(piece, c)), gm, part, True, False)  # gU = V' gM
@@ -66,6 +67,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
             if b is not None:
                 part = gm[BIAS].sum(axis=0)  # the sums of all tiles
                 gb = part if gb is None else gb + part
+            del gm
         return gx, None if gu is None else filter_gradient(gu), gb
 
     def filter_gradient(gu: Array) -> Array:

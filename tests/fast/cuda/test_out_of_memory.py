@@ -7,6 +7,7 @@ import pytest
 
 from minicnn import Parameter, Tape, ops, parallel
 from minicnn.backend import DeviceError
+from minicnn.cluster import Alone
 from tests import standin
 from tests.cuda_shim.device import ShimCuda
 from tests.cuda_shim.shim import needs_compiler
@@ -23,6 +24,7 @@ class OutOfMemoryError(MemoryError):
 def small(monkeypatch):
     """small(most): a device on which no array may have more than so many elements."""
     events = []
+    monkeypatch.setattr(parallel, "_share", 1)
 
     def limit(most):
         empty = STANDIN.xp.empty
@@ -43,8 +45,8 @@ def small(monkeypatch):
 
 
 @pytest.mark.parametrize("version", ["im2col", "winograd"])
-def test_a_convolution_is_done_in_smaller_pieces(small, monkeypatch, version):
-    """First all 16 images at once, for which there is no room; then one or two at a time."""
+def test_a_convolution_is_done_in_smaller_pieces(small, monkeypatch, version, capsys):
+    """First all 16 images at once, for which there is no room; then one or two at a time, in the derivative at once."""
     monkeypatch.setenv("MINICNN_CONV", version)
     monkeypatch.setattr(parallel, "DEVICE_PIECE_BYTES", 16 * 8 * 8 * (9 * 16) * 8)  # the columns of 16 images
     rng = np.random.default_rng(0)
@@ -58,21 +60,20 @@ def test_a_convolution_is_done_in_smaller_pieces(small, monkeypatch, version):
             y = ops.conv2d(image, weight, pad=1)
             loss = ops.reduce_sum(y * device.put(g))
         tape.backward(loss)
-    assert small.events == ["refused", "freed"] * 2  # forward and backward
+    assert small.events == ["refused", "freed"]
+    assert capsys.readouterr().err == "standin is short of memory: from conv2d on, work is done in smaller pieces\n"
     for ours, theirs in zip((y.data, image.grad, weight.grad), expected, strict=True):
         np.testing.assert_allclose(ours.get(), theirs, rtol=1e-9, atol=1e-9)
-    assert parallel._share == 1
 
 
 def test_then_the_user_is_told_what_to_lower(small):
     with small(most=100) as device:
         x, w = device.put(np.ones((2, 8, 8, 16))), device.put(np.ones((3, 3, 16, 16)))
         with pytest.raises(
-            DeviceError, match=r"standin has too little memory for conv2d \(3 MiB left\).*lower --batch"
+            DeviceError, match=r"has too little memory \(3 MiB left\) for conv2d, also in smaller.*lower --batch"
         ):
             ops.conv2d(x, w, pad=1)
     assert small.events == ["refused", "freed", "refused"]
-    assert parallel._share == 1
 
 
 def test_a_derivative_says_so(small):
@@ -83,6 +84,26 @@ def test_a_derivative_says_so(small):
         with small(most=3), pytest.raises(DeviceError, match="for the derivative of relu"):
             tape.backward(loss)
     assert x.grad is None
+
+
+def test_what_was_exchanged_with_other_ranks_is_not_exchanged_again(small):
+    """They had memory enough, and would take the second message for the next one."""
+    calls = []
+
+    class TwoRanks(Alone):
+        rank, size = 0, 2
+
+        def sum(self, array):
+            calls.append(1)
+            return 2 * array
+
+    def work():
+        TwoRanks().part(3).sum(np.ones(2))
+        raise OutOfMemoryError
+
+    with small(most=1) as device, pytest.raises(DeviceError, match=r"memory \(3 MiB left\) for it: lower"):
+        parallel.within_memory(device, "it", work)
+    assert len(calls) == 1
 
 
 def test_other_errors_are_not_tried_again(small):

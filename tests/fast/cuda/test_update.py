@@ -19,6 +19,7 @@ RULES = {
     "momentum": lambda p, clip: SGD(p, 0.1, momentum=0.9, dampening=0.5, weight_decay=0.01, clip=clip),
     "nesterov": lambda p, clip: SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01, clip=clip),
     "adam": lambda p, clip: Adam(p, 0.1, weight_decay=0.01, clip=clip),
+    "adam, other numbers": lambda p, clip: Adam(p, 0.1, betas=(0, np.float64(0.9)), eps=np.float64(1e-3), clip=clip),
 }
 
 
