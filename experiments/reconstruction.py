@@ -3,7 +3,7 @@
 Pictures: images reconstructed from the features of conv1 to conv4, with no learning: Algorithm 1 window by window
 ("region", as in the paper) and by least squares over the whole image ("global").  Behind a max pool Algorithm 2 is
 used, which needs the switches of the pool beside the features.  Under each: ||x - x'|| / ||x|| of the normalised
-image, and the PSNR of the picture.
+image, and the PSNR of the picture; with a star where least squares had not converged.
 
 Ratios: where a max pool follows (conv2 and conv5), ||x - x'|| / ||x|| of the features before the convolution,
 recovered from the pooled ones by Algorithm 2; for the learned filters, for Gaussian filters in their place, and
@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +39,7 @@ from minicnn.data.dataset import Dataset
 from minicnn.data.decode import read_whole
 from minicnn.random import Stream
 from minicnn.theory.monte_carlo import MonteCarlo
-from minicnn.theory.reconstruction import METHODS, psnr, ratio
+from minicnn.theory.reconstruction import METHODS, NotConverged, psnr, ratio
 from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 
@@ -141,10 +142,11 @@ def pictures(
             line = [Cell((image,), name)]
             for method in METHODS:
                 for steps in layers:
-                    shown, error, decibels = _reconstructed(name, image, steps, method, normalise, device)
-                    line.append(Cell((shown,), f"{error:.3f}, {_decibels(decibels)}"))
-                    layer = steps[-1].name
-                    rows.append({"image": name, "layer": layer, "method": method, "ratio": error, "psnr": decibels})
+                    found = _reconstructed(name, image, steps, method, normalise, device)
+                    star = "" if found.converged else "*"
+                    line.append(Cell((found.shown,), f"{found.ratio:.3f}{star}, {_decibels(found.psnr)}"))
+                    row = {"image": name, "layer": steps[-1].name, "method": method, "ratio": found.ratio}
+                    rows.append({**row, "psnr": found.psnr, "converged": found.converged})
             cells.append(line)
             progress()
     heads = ["original", *(f"{steps[-1].name}, {method}" for method in METHODS for steps in layers)]
@@ -154,20 +156,34 @@ def pictures(
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
     print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+    if unfinished := sum(not row["converged"] for row in rows):
+        print(f"* {unfinished} of {len(rows)} by least squares that had not converged: they depend on when one stops")
+
+
+class Reconstructed(NamedTuple):
+    """The picture that comes back, its ratio and PSNR, and whether every iteration on the way had converged."""
+
+    shown: np.ndarray
+    ratio: float
+    psnr: float
+    converged: bool
 
 
 def _reconstructed(
     name: str, image: np.ndarray, steps: list[Step], method: str, normalise: Normaliser, device: Device
-) -> tuple[np.ndarray, float, float]:
-    """The picture that comes back from the features of the last step, its ratio and its PSNR."""
+) -> Reconstructed:
+    """A picture from the features of the last step."""
     x = device.put(normalise(image[None]))
     try:
-        estimate = reconstruct(x, steps, method=method)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", NotConverged)
+            estimate = reconstruct(x, steps, method=method)
     except ValueError as error:  # a picture of one's own may be smaller than the filters
         raise UsageError(f"{name}: {error}") from None
     shown = _picture(to_host(estimate)[0], normalise)
     decibels = psnr(image[None] / 255.0, shown[None] / 255.0, peak=1.0)
-    return shown, float(ratio(x, estimate)[0]), float(decibels[0])
+    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
+    return Reconstructed(shown, float(ratio(x, estimate)[0]), float(decibels[0]), converged)
 
 
 def _decibels(value: float) -> str:

@@ -28,7 +28,10 @@ def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]
     """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError where that is impossible."""
     arrays = read_arrays(path)
     arrays = below("model/", arrays) or arrays  # of a checkpoint of ours; the optimiser's arrays have the same shapes
-    filters = {_name(name): array for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"}
+    names = [name for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"]
+    filters = {_name(name): arrays[name] for name in names}
+    if len(filters) < len(names):
+        raise UsageError(f"{path} holds two arrays for one layer, by different names: {', '.join(names)}")
     if not filters:
         raise UsageError(f"{path} holds no filters: no array of four axes among {', '.join(arrays) or 'no arrays'}")
     axes = LAYOUTS[layout or detect_layout(path, {name: w.shape for name, w in filters.items()})]

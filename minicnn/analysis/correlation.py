@@ -37,8 +37,8 @@ def outgoing_correlation(w: Array, channels: int | None = None) -> Correlation:
 
     channels    2 C; None: the last axis but one of w.  To be given for a matrix on flattened maps.
     """
-    channels = w.shape[-2] if channels is None else channels
-    if w.ndim < 2 or channels < 2 or channels % 2 or w.size % (channels * w.shape[-1]) or not w.size:
+    channels = (w.shape[-2] if w.ndim > 1 else 0) if channels is None else channels
+    if not w.size or w.ndim < 2 or channels < 2 or channels % 2 or w.size % (channels * w.shape[-1]):
         raise ValueError(f"outgoing_correlation: weights {w.shape} do not follow a CReLU with {channels} channels")
     xp, C = array_module(w), channels // 2
     if not bool(xp.isfinite(w).all()):

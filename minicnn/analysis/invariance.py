@@ -11,7 +11,12 @@ Let h be what a filter gives at a place of a map: its response z, through max(z,
 
 The score of a layer is the mean over its filters.  **Rare filters**: one that is active at less than `rate` of all
 places has t = 0, G < rate and a scale of its own: at G = 0.00005 it may score 20,000, and decide the mean alone.  So
-`mean` leaves them out unless asked, and they are counted.  A filter that never fires has no score at all.
+may one that gives the same number at many places (behind padding, the bias), if t is that number.  `mean` leaves both
+kinds out unless asked, and they are counted.  A filter that never fires has no score at all.
+
+Chance is 1 only where all places are alike.  Places where a filter gives the same number whatever the image (the border
+of a padded 1x1 convolution, conv7 of the CIFAR networks) never fire, and the others the more often: of 100 places of
+which 36 are such, chance is 1 / 0.64 = 1.56.
 
 The paper takes one side for ReLU networks and two for CReLU networks, so a difference may be one of the measure
 rather than of the network.  Both are taken here for every network, from the same forward passes.
@@ -34,6 +39,7 @@ from minicnn.nn import Sequential
 
 SIDES = ("one", "two")
 RATE = 0.01
+LEAST = 0.5  # of the rate: a filter that fires less often is rare
 BATCH = 100  # images in one pass
 
 
@@ -93,6 +99,8 @@ class Thresholds:
     def add(self, h: Array) -> None:
         if h.dtype != np.float32:
             raise TypeError(f"Thresholds: the values must be float32, got {h.dtype}; use model.to(dtype=np.float32)")
+        if not bool(array_module(h).isfinite(h.max())):  # the maximum is NaN if one is
+            raise ValueError("Thresholds: responses that are NaN or infinite: the network has diverged")
         self.seen += h.size // h.shape[-1]
         self.largest.add(h.reshape(-1, h.shape[-1]))
 
@@ -111,6 +119,7 @@ class Score:
     fired: np.ndarray  # (F,) places where it fires for the images themselves
     both: dict[str, np.ndarray]  # by transformation: (F,) places where it fires for both
     places: int
+    rate: float  # that was asked for
 
     @property
     def global_rate(self) -> np.ndarray:
@@ -129,8 +138,8 @@ class Score:
 
     @property
     def rare(self) -> np.ndarray:
-        """(F,) which filters are active too seldom to fire at the rate asked for."""
-        return self.threshold == 0
+        """(F,) which filters do not fire at the rate asked for: active too seldom, or often the same number."""
+        return (self.threshold == 0) | (self.global_rate < LEAST * self.rate)
 
     def mean(self, transformation: str | None = None, *, with_rare: bool = False) -> float:
         """The score of the layer, for all transformations together or for one; NaN if no filter has one."""
@@ -145,8 +154,8 @@ class Score:
 class Counter:
     """Counts where the filters of one layer fire on one side, for images and then for their transformed versions."""
 
-    def __init__(self, threshold: Array, side: str, transformations: list[str]):
-        self.threshold, self.side, xp = threshold, side, array_module(threshold)
+    def __init__(self, threshold: Array, side: str, transformations: list[str], rate: float):
+        self.threshold, self.side, self.rate, xp = threshold, side, rate, array_module(threshold)
         self.places = 0
         self.fired = xp.zeros(len(threshold), np.int64)
         self.both = {name: xp.zeros(len(threshold), np.int64) for name in transformations}
@@ -172,7 +181,7 @@ class Counter:
 
     def score(self) -> Score:
         both = {name: to_host(counts) for name, counts in self.both.items()}
-        return Score(to_host(self.threshold), to_host(self.fired), both, self.places)
+        return Score(to_host(self.threshold), to_host(self.fired), both, self.places, self.rate)
 
 
 def invariance(
@@ -201,7 +210,7 @@ def invariance(
                 found[name, side].add(sided(z, side))
         on_pass(len(batch))
     names = list(stimuli.transforms)
-    counters = {(name, side): Counter(t.values(), side, names) for (name, side), t in found.items()}
+    counters = {(name, side): Counter(t.values(), side, names, rate) for (name, side), t in found.items()}
     del found
     for batch in batches():
         x = device.put(batch)

@@ -56,7 +56,7 @@ def pairing(w: Array, *, groups: int = 1) -> Pairing:
     length = xp.sqrt((rows * rows).sum(axis=1))
     zero = (length == 0).reshape(groups, 1, size)
     phi = (rows / xp.where(length > 0, length, 1)[:, None]).reshape(groups, size, -1)
-    cosines = phi @ phi.transpose(0, 2, 1)  # (groups, K / groups, K / groups)
+    cosines = xp.clip(phi @ phi.transpose(0, 2, 1), -1, 1)  # (groups, K / groups, K / groups); rounding may exceed 1
     cosines = xp.where(xp.eye(size, dtype=bool)[None] | zero, np.inf, cosines)
     mu = to_host(xp.where(zero[:, 0], np.inf, cosines.min(axis=2))).reshape(-1)
     partner = to_host(cosines.argmin(axis=2)) + size * np.arange(groups)[:, None]

@@ -77,6 +77,8 @@ def holm(p: Sequence[float], level: float = 1 - CONFIDENCE) -> list[bool]:
 
     Holm's method: the smallest p is compared with level / m, the next with level / (m - 1), ... until one is larger.
     """
+    if not all(0 <= one <= 1 for one in p):  # NaN neither
+        raise ValueError(f"holm: p-values must be between 0 and 1, got {list(p)}")
     shown = [False] * len(p)
     for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
         if p[i] > level / (len(p) - rank):

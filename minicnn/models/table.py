@@ -7,6 +7,7 @@ The number of input channels of each row follows from the rows before it, double
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -114,6 +115,8 @@ def build(
 
 def scaled(filters: float, scale: float) -> int:
     """A width of the paper, multiplied for a small machine; at least 1."""
+    if not 0 < scale < math.inf:
+        raise ValueError(f"the scale of a network must be positive, got {scale}")
     return max(1, round(filters * scale))
 
 

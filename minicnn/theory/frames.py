@@ -73,9 +73,12 @@ def frame_operator(W: Array, v: Array) -> Array:
     return W @ (W.T @ v)
 
 
-def numerical_rank(s: Array, shape: tuple[int, ...]) -> int:
-    """How many of the singular values s (in descending order) of a matrix of this shape are not zero."""
-    return int((s > max(shape) * np.finfo(s.dtype).eps * s[0]).sum())
+def numerical_rank(s: Array, shape: tuple[int, ...], eps: float | None = None) -> int:
+    """How many of the singular values s (in descending order) of a matrix of this shape are not zero.
+
+    eps    the relative rounding of what they are used with; None: that of s
+    """
+    return int((s > max(shape) * (np.finfo(s.dtype).eps if eps is None else eps) * s[0]).sum())
 
 
 def frame_bounds(W: Array) -> Bounds:
@@ -91,11 +94,11 @@ def frame_bounds(W: Array) -> Bounds:
     return Bounds(least * least, largest * largest, rank)
 
 
-def compact_svd(W: Array) -> tuple[Array, Array, Array]:
-    """U (D, r), s (r,), V (K, r) with W = U diag(s) V' up to singular values that count as zero."""
+def compact_svd(W: Array, eps: float | None = None) -> tuple[Array, Array, Array]:
+    """U (D, r), s (r,), V (K, r) with W = U diag(s) V' up to singular values that count as zero (numerical_rank)."""
     check_matrix("compact_svd", W)
     u, s, vt = array_module(W).linalg.svd(W, full_matrices=False)
-    r = numerical_rank(s, W.shape)
+    r = numerical_rank(s, W.shape, eps)
     return u[:, :r], s[:r], vt[:r].T
 
 

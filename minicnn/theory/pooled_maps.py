@@ -75,13 +75,16 @@ class PooledConvolution:
         return unfold(*self._regions(x))
 
     def reconstruct(self, pooled: PooledMaps, regions: Sequence[tuple[int, int, int]]) -> Array:
-        """x' = (W^')+ z of the regions (n, P, Q), one SVD each: (R, *patch), float64."""
-        xp = array_module(pooled.values)
+        """x' = (W^')+ z of the regions (n, P, Q), one SVD each: (R, *patch), float64.
+
+        Directions that are weaker than the rounding of the pooled values (dead filters, twins) count as not seen.
+        """
+        xp, eps = array_module(pooled.values), float(np.finfo(pooled.values.dtype).eps)
         columns, z = self._columns_and_responses(pooled)
         found = xp.zeros((len(regions), *self.patch))
         for i, region in enumerate(regions):
             active = xp.flatnonzero(pooled.values[region])
-            found[i] = solve(self.shifts[:, columns[region][active]], z[region][active]).reshape(self.patch)
+            found[i] = solve(self.shifts[:, columns[region][active]], z[region][active], eps).reshape(self.patch)
         return found
 
     def ratios(self, x: Array) -> Array:

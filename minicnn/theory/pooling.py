@@ -66,8 +66,8 @@ def pool_signal(filters: Array, x: Array, *, stride: int = 1) -> Pooled:
     if x.ndim != 1:
         raise ValueError(f"pool_signal: x must be a signal (D,), got shape {x.shape}")
     xp = array_module(x)
-    if not bool(xp.isfinite(x).all()):
-        raise ValueError("pool_signal: x holds NaN or infinite values")
+    if not bool(xp.isfinite(x).all()) or not bool(xp.isfinite(filters).all()):
+        raise ValueError("pool_signal: x or the filters hold NaN or infinite values")
     r = (shift_matrix(filters, len(x), stride=stride).T @ x).reshape(filters.shape[1], -1)  # (K, n)
     p, q = xp.maximum(r.max(axis=1), 0), xp.maximum(-r.min(axis=1), 0)
     return Pooled(p, q, xp.where(p > 0, r.argmax(axis=1), -1), xp.where(q > 0, r.argmin(axis=1), -1))
@@ -130,9 +130,12 @@ def ratio_bounds(W_x: Array, W_tilde: Array) -> RatioBounds:
     return RatioBounds(math.sqrt(gap / high), math.sqrt(gap / low))
 
 
-def solve(W: Array, z: Array) -> Array:
-    """(W')+ z: (D, m), (m,) -> (D,); 0 if there are no columns, or only zeros."""
+def solve(W: Array, z: Array, eps: float | None = None) -> Array:
+    """(W')+ z: (D, m), (m,) -> (D,); 0 if there are no columns, or only zeros.
+
+    eps    the relative rounding of z, if it is coarser than that of W: it must not be divided by what is smaller
+    """
     if W.shape[1] == 0 or not bool((W != 0).any()):
         return array_module(W).zeros(len(W), W.dtype)
-    u, s, v = compact_svd(W)
+    u, s, v = compact_svd(W, eps)
     return u @ ((v.T @ z) / s)

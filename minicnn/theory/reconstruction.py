@@ -15,6 +15,7 @@ CReLU loses nothing, so the responses z are known, and x is sought from linear e
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ from minicnn.theory.frames import pseudoinverse
 from minicnn.theory.operators import Convolution, check_filters
 
 METHODS = ("region", "global")  # recover_regions, least_squares
+
+
+class NotConverged(RuntimeWarning):
+    """An iteration ended before it had found what it looked for."""
 
 
 class Layer(NamedTuple):
@@ -161,12 +166,23 @@ def invert(y: Array, layers: Sequence[Layer], size: Size, *, method: str = "regi
 
 
 def invert_layer(y: Array, layer: Layer, size: Size, *, method: str, **options: Any) -> Array:
-    """x' from y = features(x, [layer]), for images x of `size`; `method` and `options` as in `invert`."""
+    """x' from y = features(x, [layer]), for images x of `size`; `method` and `options` as in `invert`.
+
+    Warns (NotConverged) where the iterations of the method "global" were not enough.
+    """
     w, b, stride, pad = layer
     z = responses(y, b)
     if method == "region":
         return recover_regions(z, w, size, stride=stride, pad=pad)
-    return least_squares(Convolution(w, size, stride=stride, pad=pad), z, **options).x
+    found = least_squares(Convolution(w, size, stride=stride, pad=pad), z, **options)
+    if not found.converged.all():
+        warnings.warn(
+            f"least squares ended after {len(found.residuals) - 1} steps without converging, for "
+            f"{int((~found.converged).sum())} of {len(z)} images: the result depends on the number of steps",
+            NotConverged,
+            stacklevel=2,
+        )
+    return found.x
 
 
 def ratio(x: Array, estimate: Array) -> Array:
@@ -220,5 +236,5 @@ def _norm(a: Array) -> Array:
 
 
 def _positive(a: Array) -> Array:
-    """a, or 1 where it is 0: a denominator."""
-    return array_module(a).where(a > 0, a, 1)
+    """a, or 1 where it is 0: a denominator.  NaN stays NaN."""
+    return array_module(a).where(a <= 0, 1, a)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minicnn import nn, ops
-from minicnn.analysis.invariance import Counter, Largest, Thresholds, invariance, sided
+from minicnn.analysis.invariance import RATE, Counter, Largest, Thresholds, invariance, sided
 from minicnn.analysis.layers import responses
 from minicnn.analysis.stimuli import Stimuli, cifar_stimuli
 from minicnn.backend import CPU
@@ -15,7 +15,7 @@ def score_of(z, versions, side, rate=0.01):
     """The Score of a layer with responses z (N, H, W, F) and those of transformed images."""
     threshold = Thresholds(z.size // z.shape[-1], rate, z)
     threshold.add(sided(z, side))
-    counter = Counter(threshold.values(), side, list(versions))
+    counter = Counter(threshold.values(), side, list(versions), RATE)
     counter.original(z)
     for name, version in versions.items():
         counter.transformed(name, version)
@@ -204,7 +204,27 @@ def test_the_rate_must_make_sense(rate):
 
 def test_stimuli_must_keep_the_size():
     z = np.ones((1, 2, 2, 1), np.float32)
-    counter = Counter(np.zeros(1, np.float32), "one", ["cut"])
+    counter = Counter(np.zeros(1, np.float32), "one", ["cut"], RATE)
     counter.original(z)
     with pytest.raises(ValueError, match=r"cut gives responses \(1, 1, 2, 1\)"):
         counter.transformed("cut", z[:, :1])
+
+
+def test_a_filter_that_often_gives_the_same_number_is_rare():
+    """1,000 places at rate 0.01: 500 have 0.1, two are larger.  t = 0.1, G = 0.002: a scale of 500, not of 100."""
+    z = np.zeros((1, 1000, 1, 2), np.float32)
+    z[0, :500, 0, 0], z[0, :2, 0, 0] = 0.1, (1, 2)
+    z[0, :, 0, 1] = np.arange(1000)
+    counter = Counter(np.array([0.1, 989], np.float32), "one", ["same"], 0.01)
+    counter.original(z)
+    counter.transformed("same", z)
+    score = counter.score()
+    np.testing.assert_array_equal(score.rare, [True, False])
+    np.testing.assert_allclose(score.scores, [500, 100])
+    assert (score.mean(), score.mean(with_rare=True)) == pytest.approx((100, 300))
+
+
+def test_nan_is_no_response():
+    threshold = Thresholds(4, 0.5, np.zeros((1, 2, 2, 1), np.float32))
+    with pytest.raises(ValueError, match="the network has diverged"):
+        threshold.add(np.array([0, 1, np.nan, 2], np.float32).reshape(1, 2, 2, 1))

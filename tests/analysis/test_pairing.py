@@ -154,3 +154,20 @@ def test_alexnet_has_pairs_that_fade_with_depth():
         result = compare(pairing(w).mu, random_mu(w.shape, draws=draws, stream=Stream(0)))
         assert result.mean == pytest.approx(mean, abs=0.0006)
         assert result.null_mean == pytest.approx(null_mean, abs=0.002)
+
+
+def test_a_comparison_by_hand():
+    """mu -0.8, -0.6; random -0.3, -0.1, 0.1 (and one filter without a direction)."""
+    found = compare(np.array([-0.8, -0.6, np.nan]), np.array([[-0.3, -0.1, 0.1]]))
+    assert (found.filters, found.mean, found.deviation) == pytest.approx((2, -0.7, 0.1))
+    assert (found.null_mean, found.null_deviation) == pytest.approx((-0.1, np.sqrt(0.08 / 3)))
+    assert found.quantiles == pytest.approx((-0.79, -0.75, -0.7, -0.65, -0.61))
+    assert found.null_quantiles == pytest.approx((-0.28, -0.2, -0.1, 0, 0.08))
+    assert found.ks == 1
+
+
+def test_exact_pairs_have_a_cosine_of_minus_one_and_not_less():
+    half = np.random.default_rng(0).normal(size=(3, 3, 3, 50))
+    mu = pairing(np.concatenate((half, -half), axis=3)).mu
+    assert mu.min() == -1
+    np.testing.assert_allclose(mu, -1)

@@ -50,6 +50,8 @@ def test_holm_by_hand():
     assert holm([0.05, 0.016, 0.025]) == [True, True, True]
     assert holm([0.017, 0.9, 0.9]) == [False, False, False]
     assert holm([]) == []
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        holm([np.nan, 0.9])
 
 
 def test_holm_seldom_finds_what_is_not_there():

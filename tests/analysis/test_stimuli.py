@@ -59,6 +59,10 @@ def test_cifar_has_six_transformations(rng):
     np.testing.assert_array_equal(stimuli.transforms["up"](x)[:, :-3], x[:, 3:])
     np.testing.assert_array_equal(stimuli.transforms["right"](x)[:, :, 3:], x[:, :, :-3])
     np.testing.assert_array_equal(stimuli.transforms["down"](x)[:, 3:], x[:, :-3])
+    np.testing.assert_array_equal(stimuli.transforms["flip"](x), x[:, :, ::-1])
+    for fill in ("edge", "mean"):
+        np.testing.assert_array_equal(cifar_stimuli(fill=fill).transforms["rotation"](x), rotate(x, 15, fill=fill))
+    assert not np.array_equal(rotate(x, 15), rotate(x, 15, fill="mean"))
 
 
 def test_imagenet_takes_crops(rng):
@@ -66,7 +70,14 @@ def test_imagenet_takes_crops(rng):
     stimuli = imagenet_stimuli(crop=4)
     np.testing.assert_array_equal(stimuli.original(x), x[:, 2:6, 2:6])
     assert len(stimuli.transforms) == 6
-    np.testing.assert_array_equal(stimuli.transforms["bottom left"](x), x[:, 5:, :4])
+    corners = {"top left": x[:, :4, :4], "top right": x[:, :4, 4:]}
+    corners |= {"bottom left": x[:, 5:, :4], "bottom right": x[:, 5:, 4:]}
+    for name, corner in corners.items():
+        np.testing.assert_array_equal(stimuli.transforms[name](x), corner)
+    centre = x[:, 2:6, 2:6]
+    for fill in ("edge", "mean"):
+        turned = imagenet_stimuli(crop=4, fill=fill).transforms["rotation"](x)
+        np.testing.assert_array_equal(turned, rotate(centre, 15, fill=fill))
     np.testing.assert_array_equal(stimuli.transforms["flip"](x), x[:, 2:6, 2:6][:, :, ::-1])
     assert {t(x).shape for t in stimuli.transforms.values()} == {(1, 4, 4, 3)}
     with pytest.raises(ValueError, match="no crop of 10x10"):

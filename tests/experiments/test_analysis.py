@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import shutil
 import sys
@@ -18,12 +19,14 @@ from experiments.runs import CifarRun, open_runs
 from experiments.sessions import fingerprint
 from experiments.settings import settings
 from experiments.weights import read_filters
-from minicnn.analysis.inversion import Step, crelu_steps, reconstruct
+from minicnn.analysis.invariance import Score
+from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, save
 from minicnn.data.augment import Normaliser
 from minicnn.data.decode import ImageError
 from minicnn.data.textures import textures
+from minicnn.random import Stream
 from minicnn.theory.reconstruction import Layer, ratio
 
 COMMANDS = {
@@ -97,7 +100,21 @@ def test_correlation(folder, tmp_path, capsys):
     u, v = w[:, :, 0].ravel(), w[:, :, 3].ravel()
     cosine = next(r for r in read(tmp_path / "cosines.csv") if r["layer"] == "conv1")
     assert float(cosine["pair"]) == pytest.approx(u @ v / np.linalg.norm(u) / np.linalg.norm(v), abs=1e-6)
-    assert len(read(tmp_path / "correlation.csv")) == 7
+    rows = read(tmp_path / "correlation.csv")
+    assert len(rows) == 7
+    cosines = [
+        [w[:, :, i].ravel() @ w[:, :, 3 + j].ravel() / np.linalg.norm(w[:, :, i]) / np.linalg.norm(w[:, :, 3 + j])
+         for j in range(3)] for i in range(3)]  # fmt: skip
+    pairs = [cosines[i][i] for i in range(3)]
+    others = [cosines[i][j] for i in range(3) for j in range(3) if i != j]
+    row = {name: float(value) for name, value in rows[0].items() if name not in ("run", "layer")}
+    assert row["pair_absolute"] == pytest.approx(np.mean(np.abs(pairs)), abs=1e-6)
+    assert row["non_pair_absolute"] == pytest.approx(np.mean(np.abs(others)), abs=1e-6)
+    assert row["pair_signed"] == pytest.approx(np.mean(pairs), abs=1e-6)
+    d = 3 * 3 * w.shape[3]
+    assert row["random_absolute"] == pytest.approx(
+        math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)
+    )
     assert (tmp_path / "correlation.png").stat().st_size > 5000
 
 
@@ -156,7 +173,20 @@ def test_reconstruction(folder, tmp_path, capsys):
     assert float(rows[0]["ratio"]) == pytest.approx(expected, rel=1e-4)
     ratios = read(tmp_path / "ratios.csv")
     assert [row["layer"] for row in ratios] == ["conv2", "conv5"]
-    assert all(0 < float(row[key]) < 1 for row in ratios for key in ("learned", "random", "simulated"))
+    images = run.normaliser(small)(small.test_images[sample(10, 120)])
+    steps = crelu_steps(run.model(CPU))[:2]
+    learned = pooling_ratios(images, steps)
+    stream = Stream(0).child("random filters", "conv2")
+    banks = [stream.at(b).generator().standard_normal(steps[1].layer.w.shape) for b in range(5)]
+    random = [pooling_ratios(images, steps, bank).mean() for bank in banks]
+    expected = [learned.mean(), learned.std(ddof=1) / 10**0.5, np.mean(random), np.std(random, ddof=1) / 5**0.5]
+    found = [float(ratios[0][name]) for name in ("learned", "learned_se", "random", "random_se")]
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert expected[0] != pytest.approx(expected[2], rel=1e-3)
+    shown = reconstruct(x, steps[:1], method="region")[0] * np.array(run.normaliser(small).std)
+    picture = np.rint(255 * np.clip(shown + np.array(run.normaliser(small).mean), 0, 1)) / 255
+    error = np.mean((picture - small.test_images[i] / 255) ** 2)
+    assert float(rows[0]["psnr"]) == pytest.approx(-10 * math.log10(error), rel=1e-3)
     assert (tmp_path / "crelu-images.png").stat().st_size > 1000
 
 
@@ -210,7 +240,34 @@ def test_regularisation(folder, tmp_path, capsys):
     one, other = (float(row["gap"]) for row in rows[1:])  # of two, t(0.975, 1) s / sqrt 2 = 12.706 |a - b| / 2
     assert f"{(one + other) / 2:.2f} ± {12.7062 * abs(one - other) / 2:.2f}" in out
     assert "CReLU (base x0.06), textures, 1 epochs, 2 networks" in out
+    test = float(rows[0]["test_error"])
+    assert float(rows[0]["test_standard_error"]) == pytest.approx(
+        math.sqrt(test * (100 - test) / 1_000)
+    )  # textures to test on
     assert (tmp_path / "gaps.png").stat().st_size > 5000
+
+
+def test_the_papers_gap_stands_beside_ours():
+    """Table 1: CReLU (half) on CIFAR-10 has 4.73 % in training and 8.37 % as a single network."""
+    run = SimpleNamespace(
+        name="x",
+        label="CReLU (half)",
+        settings=settings(act="crelu", width="half"),
+        result={"train_error": 1.0, "test_error": 3.5},
+    )
+    row = regularisation._row(run)
+    assert (row["gap"], row["paper_train_error"], row["paper_test_error"], row["paper_gap"]) == (2.5, 4.73, 8.37, 3.64)
+
+
+def test_each_transformation_has_its_own_column():
+    """Ten fire; the same ones after a flip, half of them after a rotation.  One filter is rare."""
+    both = {"flip": np.array([10, 1]), "top left": np.array([5, 0])}
+    score = Score(np.array([0.5, 0.0]), np.array([10, 1]), both, places=1000, rate=0.01)
+    row = invariance._row("net", None, "conv1", "one", score)
+    assert (row["flip"], row["top_left"], row["score"]) == (100, 50, 75)
+    assert (row["filters"], row["rare_filters"], row["score_with_rare"]) == (2, 1, (75 + 500) / 2)
+    (first, _) = invariance._filter_rows({("net", None): {"conv1": {"one": score, "two": score}}})[:2]
+    assert (first["threshold"], first["global_rate"], first["local_rate"], first["score"]) == (0.5, 0.01, 0.75, 75)
 
 
 def test_the_images_a_run_was_trained_on_are_found_again(folder, data):

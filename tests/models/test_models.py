@@ -158,3 +158,9 @@ def test_nonsense_is_refused(make, message):
 def test_a_small_table():
     model = build([Conv("a", 4, k=3, act="crelu"), Conv("b", 2, k=1)], channels=3)
     assert model["b"].weight.shape == (1, 1, 8, 2)
+
+
+@pytest.mark.parametrize("scale", [0, -1, float("nan")])
+def test_a_scale_that_is_not_positive_is_refused(scale):
+    with pytest.raises(ValueError, match="must be positive"):
+        convpool("relu", scale=scale)

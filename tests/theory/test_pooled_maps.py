@@ -173,3 +173,17 @@ MAPS = PooledMaps(np.ones((1, 1, 1, 4)), np.zeros((1, 1, 1, 4), np.uint8))
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("weak", [1e-9, 1e-12, 0.0])
+def test_a_dead_filter_does_no_harm_in_float32(weak):
+    """Its response is rounding, which must not be divided by its length."""
+    rng = np.random.default_rng(0)
+    w, b = rng.normal(size=(3, 3, 2, 5)), 0.1 * rng.normal(size=5)
+    x = rng.normal(size=(1, 8, 8, 2)).astype(np.float32)
+    without = PooledConvolution(w[..., :4], b[:4])
+    w[..., 4] *= weak
+    layer = PooledConvolution(w, b)
+    regions = [(0, 0, 0), (0, 1, 1)]
+    expected = without.reconstruct(without.pool(x), regions)
+    np.testing.assert_allclose(layer.reconstruct(layer.pool(x), regions), expected, atol=1e-3)

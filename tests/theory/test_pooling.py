@@ -309,10 +309,15 @@ POOLED = Pooled(np.ones(2), np.zeros(2), np.array([0, 1]), np.array([-1, -1]))
         (lambda: selected(np.ones(2), POOLED, 4), r"filters must be \(l, K\)"),
         (lambda: theorem_matrices(np.ones(2), np.ones((2, 3)), 4), r"filters must be \(l, K\)"),
         (lambda: pool_signal(SIGNAL, np.ones((4, 1))), r"x must be a signal \(D,\), got shape \(4, 1\)"),
-        (lambda: pool_signal(SIGNAL, np.array([1, np.nan, 0, 0])), "x holds NaN or infinite"),
+        (lambda: pool_signal(SIGNAL, np.array([1, np.nan, 0, 0])), "x or the filters hold NaN or infinite"),
         (lambda: ratio_bounds(np.zeros((2, 1)), np.ones((2, 1))), "W is zero"),
     ],
 )
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_filters_that_are_nan_are_refused():
+    with pytest.raises(ValueError, match="x or the filters hold NaN"):
+        pool_signal(np.array([[1.0, np.nan]]), np.array([1.0, 2.0]))

@@ -12,6 +12,7 @@ from minicnn.theory.frames import frame_bounds, project
 from minicnn.theory.operators import Convolution, TileInverse
 from minicnn.theory.reconstruction import (
     Layer,
+    NotConverged,
     features,
     invert,
     least_squares,
@@ -247,6 +248,7 @@ def test_tiles_that_are_singular(dtype):
     assert found.residuals[-1] < 10 * EPS[dtype]
 
 
+@pytest.mark.filterwarnings("ignore::minicnn.theory.reconstruction.NotConverged")  # to the last bit of float32
 def test_global_recovery_where_no_window_is_enough():
     """ImageNet's conv1 in small: 96 filters for windows of 363 pixels, but 2 responses for each pixel of the image."""
     generator = np.random.default_rng(0)
@@ -346,3 +348,18 @@ def test_responses_of_no_image_do_not_make_the_iteration_diverge(conditioning, d
     found = least_squares(Convolution(single[0], 16, pad=1), single[1], iterations=400)
     np.testing.assert_allclose(device.get(found.x), exact, atol=1e-5 * np.abs(exact).max())
     assert found.converged.all()
+
+
+def test_what_has_not_converged_is_said():
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(2, 8, 8, 1)), rng.normal(size=(3, 3, 1, 9))
+    y = features(x, [Layer(w, None)])
+    np.testing.assert_allclose(invert(y, [Layer(w, None)], 8, method="global"), x, atol=1e-6)
+    with pytest.warns(NotConverged, match="ended after 2 steps without converging, for 2 of 2 images"):
+        invert(y, [Layer(w, None)], 8, method="global", iterations=2)
+
+
+def test_nan_is_no_decibel():
+    x = np.ones((1, 2, 2, 1))
+    assert np.isnan(psnr(x, np.nan * x, peak=1.0)).all()
+    assert np.isnan(ratio(x, np.nan * x)).all()
