@@ -21,6 +21,7 @@ from experiments.settings import settings
 from experiments.weights import read_filters
 from minicnn.analysis.invariance import Score
 from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.analysis.pairing import expected_mu
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, save
 from minicnn.data.augment import Normaliser
@@ -80,6 +81,9 @@ def test_pairing(folder, tmp_path, capsys):
     assert {p.name for p in (tmp_path / "relu").iterdir()} == files
     w = load(folder / "relu" / "checkpoint.npz")[0]["model/conv1.weight"].reshape(27, -1)
     phi = w / np.linalg.norm(w, axis=0)
+    shown = re.search(r"^conv1 +3x3x3x(\d+) +\S+ +\S+ +(\S+)", out.out, re.M)
+    assert int(shown[1]) == w.shape[1]
+    assert float(shown[2]) == pytest.approx(expected_mu(w.shape[1], 27), abs=6e-4)
     row = next(r for r in read(tmp_path / "relu" / "pairing.csv") if r["layer"] == "conv1")
     others = [phi[:, 0] @ phi[:, j] for j in range(1, phi.shape[1])]
     assert float(row["mu"]) == pytest.approx(min(others), abs=1e-6)
