@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
+from minicnn.__main__ import reader_gone
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError, atomic_write_text
 from minicnn.cluster import ALONE, Communicator
@@ -47,6 +48,9 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     try:
         check_environment()
         code = main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `... | head` has read enough
+        code = reader_gone()
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
         cpu = [a for a in cpu if not a.startswith("--device=")]

@@ -74,9 +74,19 @@ def main(arguments: list[str]) -> int:
         lines = report()
     except ValueError as error:  # of MINICNN_THREADS
         p.error(str(error))
-    for what, value in lines:
-        print(f"{what:13} {value}")
+    try:
+        for what, value in lines:
+            print(f"{what:13} {value}")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return reader_gone()
     return 0
+
+
+def reader_gone() -> int:
+    """The exit code where nobody reads what we print any more, as after `| head`; what is still to be printed goes."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141  # what a shell gives for SIGPIPE
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 ORDER = [
     {"blas", "cuda"},
     {"backend", "schedule", "checkpoint"},
-    {"parallel", "random", "cluster"},
+    {"parallel", "random"},
+    {"cluster"},
     {"tensor", "data", "mpi"},
     {"autodiff"},
     {"gradcheck", "ops"},

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from unittest import mock
 
+import pytest
 import threadpoolctl
 
 from minicnn import __main__, __version__
@@ -42,3 +43,14 @@ def test_nonsense_is_refused():
         assert out.returncode == 2
         assert "error: " in out.stderr
         assert "Traceback" not in out.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs pipes that break")
+@pytest.mark.parametrize("line", ["minicnn", "experiments.reproduce --list"])
+def test_a_reader_that_has_read_enough_is_no_error(line):
+    """As with `| head`: no traceback, and the exit code of SIGPIPE."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-m", *line.split()], stdout=pipe, stderr=pipe, text=True) as process:
+        process.stdout.close()
+        assert process.stderr.read() == ""
+    assert process.returncode == 141
