@@ -62,7 +62,7 @@ def check_gradient(
         y = evaluate()
         u = _like(rng, y.data)
         loss = (y * u).sum()
-    with _gradients_set_aside(tape.leaves()):  # those of a layer too that is not among the parameters
+    with _gradients_set_aside([*parameters, *tape.leaves()]):  # parameters that f does not use, others that it does
         tape.backward(loss)
         errors = [0.0]
         for name, leaf in zip(names, leaves, strict=True):

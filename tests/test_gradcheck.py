@@ -106,6 +106,13 @@ def test_a_function_of_tensors():
     check_gradient(lambda a, b: ops.softmax((a * b).reshape(1, 3)) @ Tensor(np.ones((3, 2))) + a.mean(), X, Y)
 
 
+def test_a_parameter_that_is_not_used_has_no_gradient_whatever_it_had():
+    unused = Parameter(np.ones(2))
+    unused.grad = before = np.ones(2)
+    check_gradient(ops.crelu, X, parameters=[unused])
+    assert unused.grad is before
+
+
 def test_a_layer_keeps_the_gradients_that_it_had():
     """Also if its parameters are not checked: the next step of a training would add to them."""
     layer = nn.Linear(3, 2).initialise(seed=0)
