@@ -10,8 +10,6 @@ from reference.paper import TABLE_1, TABLE_2, TABLE_4
 
 MODELS = tuple((row.act, row.width) for row in TABLE_1 if row.dataset == "cifar10")
 DEEP = tuple(row.at for row in TABLE_2 if row.dataset == "cifar10")
-# Of generated pictures:
-TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
 BASE, HALF = ("relu", "base"), ("crelu", "half")  # the pair that the paper is about
 
 
@@ -74,8 +72,8 @@ def vgg(at: Sequence[int], *options: str) -> Training:
     return Training(CIFAR, ("--model", "vgg", *where, *options))
 
 
-def photo(variant: str, *options: str) -> Training:
-    return Training(IMAGENET, ("--variant", variant, *options), generated=options == TINY_PHOTOS)
+def photo(variant: str, *options: str, generated: bool = False) -> Training:
+    return Training(IMAGENET, ("--variant", variant, *options), generated)
 
 
 def seeded(seeds: int, make: Callable[[tuple[str, ...]], Iterable[Training]]) -> tuple[Training, ...]:
@@ -93,18 +91,19 @@ def pairs(name: str, seeds: int, *options: str) -> tuple[Pair, ...]:
     return tuple(map(of_seed, range(seeds)))
 
 
+TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
 NO_PHOTOGRAPHS = (
     "ImageNet is not at hand at this scale: tenths of the networks, trained on a few hundred generated pictures of "
     "textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
 )
 
 
-def photos(*options: str) -> tuple[Training, ...]:
-    return tuple(photo(row.model, *options) for row in TABLE_4)
+def photos(*options: str, generated: bool = False) -> tuple[Training, ...]:
+    return tuple(photo(row.model, *options, generated=generated) for row in TABLE_4)
 
 
-def photo_pair(*options: str) -> Pair:
-    return Pair("imagenet", photo("baseline", *options), photo("crelu-conv1-7", *options))
+def photo_pair(*options: str, generated: bool = False) -> Pair:
+    return Pair("imagenet", *(photo(name, *options, generated=generated) for name in ("baseline", "crelu-conv1-7")))
 
 
 def smoke(seeds: int | None = None) -> Scale:
@@ -119,9 +118,9 @@ def smoke(seeds: int | None = None) -> Scale:
         ),
         table1=seeded(seeds or 2, lambda seed: (convpool(*model, *common, *seed) for model in MODELS)),
         table2=seeded(1, lambda seed: (vgg(at, *deep, *seed) for at in DEEP)),
-        table4=photos(*TINY_PHOTOS),
+        table4=photos(*TINY_PHOTOS, generated=True),
         pairs=pairs("textures", seeds or 2, *common),
-        photo_pair=photo_pair(*TINY_PHOTOS),
+        photo_pair=photo_pair(*TINY_PHOTOS, generated=True),
         missing={"table4": NO_PHOTOGRAPHS},
         invariance=200,
         ratios=100,
@@ -152,13 +151,13 @@ def cpu(seeds: int | None = None) -> Scale:
             *seeded(fewer, lambda seed: (convpool(*model, *hundred, *seed) for model in (HALF, BASE))),
         ),
         table2=seeded(fewer, lambda seed: (vgg(at, *quarter, *seed) for at in DEEP)),
-        table4=photos(*TINY_PHOTOS),
+        table4=photos(*TINY_PHOTOS, generated=True),
         pairs=(
             *pairs("cifar10-quarter", several, *quarter),
             *pairs("cifar10", 1, *whole),
             *pairs("cifar100-quarter", fewer, *hundred),
         ),
-        photo_pair=photo_pair(*TINY_PHOTOS),
+        photo_pair=photo_pair(*TINY_PHOTOS, generated=True),
         missing={
             "table1": "Of CIFAR-100 only the ReLU baseline and CReLU (half) are trained; the protocols Average and "
             "Vote take ten networks each and are left to the full scale",

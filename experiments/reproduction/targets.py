@@ -69,7 +69,7 @@ def correlation(scale: Scale, files: Files, pair: Pair) -> Step:
 
 
 def invariance(scale: Scale, files: Files, pair: Pair) -> Step:
-    needs = _pictures(scale, files, pair)
+    needs = _pictures(scale, pair)
     some = scale.invariance and not needs  # of generated pictures all: they are few
     subset = ("--subset", str(scale.invariance)) if some else ()
     data, makes = pair.crelu.settings.dataset, ("invariance.csv", "invariance.png")
@@ -78,12 +78,12 @@ def invariance(scale: Scale, files: Files, pair: Pair) -> Step:
 
 def reconstruction(scale: Scale, files: Files, pair: Pair) -> Step:
     options = ("--subset", str(scale.ratios), "--count", str(scale.shown))
-    needs = _pictures(scale, files, pair)
+    needs = _pictures(scale, pair)
     data, makes = pair.crelu.settings.dataset, (f"{_folder(pair.crelu)}-images.png",)
     return analysis_step("reconstruction", pair.name, (pair.crelu,), options, data=data, makes=makes, needs=needs)
 
 
-def _pictures(scale: Scale, files: Files, pair: Pair) -> tuple[str, ...]:
+def _pictures(scale: Scale, pair: Pair) -> tuple[str, ...]:
     """What an analysis that looks at images needs beside its trainings."""
     return (PICTURES,) if pair is scale.photo_pair and scale.generated else ()
 

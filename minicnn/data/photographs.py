@@ -29,6 +29,7 @@ from minicnn.data.loader import AHEAD, Labelled, ahead
 from minicnn.data.workers import CHUNK, Decoders
 from minicnn.random import Stream
 
+Chunks = Generator[tuple[int, np.ndarray, np.ndarray], None, None]  # (pictures read, good images, their labels)
 SAMPLE = 10_000  # training images that the colours are computed from, at most
 
 
@@ -142,10 +143,8 @@ def squares(pictures: Pictures, decoders: Decoders, bad: BadImages, *, batch: in
     return ahead(_joined(_squares(pictures, decoders, bad), batch), AHEAD)
 
 
-def _squares(
-    pictures: Pictures, decoders: Decoders, bad: BadImages
-) -> Generator[tuple[int, np.ndarray, np.ndarray], None, None]:
-    """(how many were read, images, labels), CHUNK at a time; what it yields is valid until the next is asked for."""
+def _squares(pictures: Pictures, decoders: Decoders, bad: BadImages) -> Chunks:
+    """The same, CHUNK at a time; what it yields is valid until the next is asked for."""
     views = (View(pictures.path(i), decoders.side) for i in range(len(pictures)))
     start = 0
     with closing(decoders.map(_chunks(views))) as decoded:
@@ -164,7 +163,7 @@ def _chunks(views: Iterable[View]) -> Iterator[list[View]]:
         yield chunk
 
 
-def _joined(parts: Generator[tuple[int, np.ndarray, np.ndarray], None, None], batch: int) -> Labelled:
+def _joined(parts: Chunks, batch: int) -> Labelled:
     """Small batches put together to larger ones, each of what is good of at least `batch` pictures but for the last.
 
     Where a batch ends does not depend on which pictures are good: ranks that begin in the middle have the same ones.
