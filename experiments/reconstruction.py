@@ -13,6 +13,7 @@ examples:
   python -m experiments.reconstruction --run runs/crelu-half
   python -m experiments.reconstruction --run runs/crelu-half --image cat.jpg --image dog.png
   python -m experiments.reconstruction --run runs/crelu-half --layers conv1,conv2 --subset 100
+  python -m experiments.reconstruction --run runs/crelu-half --layers conv4 --iterations 5000
 
 Writes <run>-images.png, <run>-images.csv and ratios.csv.
 """
@@ -55,10 +56,13 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
     p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
     p.add_argument("--layers", type=_names, default=LAYERS, metavar="NAME,...", help=f"default {','.join(LAYERS)}")
+    p.add_argument(
+        "--iterations", type=int, default=200, metavar="N", help="steps of least squares, at most (default 200)"
+    )
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
     args = p.parse_args(arguments)
-    if min(args.size, args.count, args.subset) < 1:
-        raise UsageError("--size, --count and --subset must be positive")
+    if min(args.size, args.count, args.iterations, args.subset) < 1:
+        raise UsageError("--size, --count, --iterations and --subset must be positive")
     device = get_device(args.device)
     if args.dry_run:
         shown = ", ".join(map(str, args.image)) or f"{args.count} test images"
@@ -75,7 +79,7 @@ def main(arguments: list[str]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for (run, steps, normalise), chosen in zip(networks, layers, strict=True):
-        pictures(run, chosen, images, normalise, folder, device)
+        pictures(run, chosen, images, normalise, args.iterations, folder, device)
         rows += ratios(run, steps, data, normalise, args.subset, device)
     if rows:
         print(f"\n{report(rows)}\n\n± is the standard error over images (random: over banks of filters).")
@@ -131,6 +135,7 @@ def pictures(
     layers: list[list[Step]],
     images: list[tuple[str, np.ndarray]],
     normalise: Normaliser,
+    iterations: int,
     folder: Path,
     device: Device,
 ) -> None:
@@ -142,7 +147,7 @@ def pictures(
             line = [Cell((image,), name)]
             for method in METHODS:
                 for steps in layers:
-                    found = _reconstructed(name, image, steps, method, normalise, device)
+                    found = _reconstructed(name, image, steps, method, iterations, normalise, device)
                     star = "" if found.converged else "*"
                     line.append(Cell((found.shown,), f"{found.ratio:.3f}{star}, {_decibels(found.psnr)}"))
                     row = {"image": name, "layer": steps[-1].name, "method": method, "ratio": found.ratio}
@@ -150,13 +155,15 @@ def pictures(
             cells.append(line)
             progress()
     heads = ["original", *(f"{steps[-1].name}, {method}" for method in METHODS for steps in layers)]
+    unfinished = sum(not row["converged"] for row in rows)
     title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR"
+    title += " (*: least squares had not converged)" if unfinished else ""
     draw_sheet(folder / f"{run.name}-images.png", cells, title=title, heads=heads, side=96)
     write_csv(folder / f"{run.name}-images.csv", rows)
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
     print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
-    if unfinished := sum(not row["converged"] for row in rows):
+    if unfinished:
         print(f"* {unfinished} of {len(rows)} by least squares that had not converged: they depend on when one stops")
 
 
@@ -170,14 +177,20 @@ class Reconstructed(NamedTuple):
 
 
 def _reconstructed(
-    name: str, image: np.ndarray, steps: list[Step], method: str, normalise: Normaliser, device: Device
+    name: str,
+    image: np.ndarray,
+    steps: list[Step],
+    method: str,
+    iterations: int,
+    normalise: Normaliser,
+    device: Device,
 ) -> Reconstructed:
     """A picture from the features of the last step."""
     x = device.put(normalise(image[None]))
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", NotConverged)
-            estimate = reconstruct(x, steps, method=method)
+            estimate = reconstruct(x, steps, method=method, iterations=iterations)
     except ValueError as error:  # a picture of one's own may be smaller than the filters
         raise UsageError(f"{name}: {error}") from None
     shown = _picture(to_host(estimate)[0], normalise)

@@ -1,9 +1,11 @@
 """What the documents show is true: code runs, files exist, commands are those of the Makefile."""
 
+import collections
 import csv
 import importlib
 import re
 import shlex
+import statistics
 import textwrap
 from pathlib import Path
 
@@ -64,6 +66,30 @@ def test_tables_that_name_their_source_have_its_numbers():
                     assert cell.replace(",", "") in known or not re.search(r"\d", cell), (document.name, key, cell)
                     checked += 1
     assert checked > 100
+
+
+def test_what_the_choice_of_sides_changes():
+    """Prose of docs/figures.md, from the scores of the five seeds: two sides less one, the mean ± a 95 % interval."""
+    changes = collections.defaultdict(list)
+    for seed in range(5):
+        path = ROOT / "docs" / "results" / "analyses" / f"invariance-cifar10-quarter-seed{seed}" / "invariance.csv"
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        scores = {(row["run"], row["weights"][:9], row["layer"], row["sides"]): float(row["score"]) for row in rows}
+        for run, weights, layer, sides in scores:
+            if sides == "two":
+                change = scores[run, weights, layer, "two"] - scores[run, weights, layer, "one"]
+                changes["crelu" in run, weights, layer].append(change)
+    for key, stated in {
+        (False, "untrained", "conv2"): "+8.2 ± 3.1 (ReLU)",
+        (True, "untrained", "conv2"): "+4.3 ± 2.6 points (CReLU)",
+        (True, "trained", "conv3"): "-5.1 ± 1.7 (CReLU, conv3)",
+    }.items():
+        assert stated in (ROOT / "docs" / "figures.md").read_text()
+        half = 2.7764 * statistics.stdev(changes[key]) / 5**0.5  # Student's t, 4 degrees of freedom
+        assert stated.startswith(f"{statistics.mean(changes[key]):+.1f} ± {half:.1f} ")
+    trained = {key: statistics.mean(values) for key, values in changes.items() if key[1] == "trained"}
+    assert max(trained, key=lambda key: abs(trained[key])) == (True, "trained", "conv3")  # "up to"
 
 
 def test_what_is_bold_is_bold_in_the_report():

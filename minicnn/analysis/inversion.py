@@ -81,17 +81,21 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
     return entering, [*kept, None]
 
 
-def reconstruct(x: Array, steps: Sequence[Step], *, method: str) -> Array:
-    """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS."""
+def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = 200) -> Array:
+    """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS.
+
+    iterations   at most so many steps of least squares in each layer ("global")
+    """
     if method not in METHODS:
         raise ValueError(f"reconstruct: method must be one of {', '.join(METHODS)}, got {method!r}")
     if not steps:
         raise ValueError("reconstruct: no steps: the network does not begin with a convolution and CReLU")
     entering, kept = inputs(x, steps)
+    options = {"iterations": iterations} if method == "global" else {}
     y = features(entering[-1], [steps[-1].layer])
     for step, before, maps in reversed(list(zip(steps, entering, kept, strict=True))):
         if maps is None:
-            y = invert_layer(y, step.layer, before.shape[1:3], method=method)
+            y = invert_layer(y, step.layer, before.shape[1:3], method=method, **options)
         else:
             y = _through_pool(step.pooled(), before, y, maps)
     return y

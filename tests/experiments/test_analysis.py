@@ -194,6 +194,25 @@ def test_reconstruction(folder, tmp_path, capsys):
     assert (tmp_path / "crelu-images.png").stat().st_size > 1000
 
 
+def test_unfinished_least_squares_is_marked(folder, tmp_path, monkeypatch, capsys):
+    """One step is too few, many are enough for a small picture; the sheet says what its stars mean."""
+    from PIL import Image
+
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)).save(tmp_path / "own.png")
+    drawn = []
+    monkeypatch.setattr(reconstruction, "draw_sheet", lambda path, cells, *, title, **_: drawn.append((cells, title)))
+    common = ["--run", str(folder / "crelu"), "--subset", "1", "--image", str(tmp_path / "own.png"), "--size", "8"]
+    common += ["--layers", "conv1", "--device", "cpu", "--out", str(tmp_path)]
+    for iterations, star in (("1", True), ("5000", False)):
+        assert reconstruction.main([*common, "--iterations", iterations]) == 0
+        region, least_squares = read(tmp_path / "crelu-images.csv")
+        assert (region["converged"], least_squares["converged"]) == ("True", str(not star))
+        cells, title = drawn.pop()
+        assert ["*" in cell.caption for cell in cells[0]] == [False, False, star]
+        assert ("*: least squares had not converged" in title) == star
+        assert ("* 1 of 2 by least squares" in capsys.readouterr().out) == star
+
+
 def test_own_pictures(folder, tmp_path):
     from PIL import Image
 
