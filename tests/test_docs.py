@@ -3,6 +3,7 @@
 import collections
 import csv
 import importlib
+import json
 import re
 import shlex
 import statistics
@@ -90,6 +91,18 @@ def test_what_the_choice_of_sides_changes():
         assert stated.startswith(f"{statistics.mean(changes[key]):+.1f} ± {half:.1f} ")
     trained = {key: statistics.mean(values) for key, values in changes.items() if key[1] == "trained"}
     assert max(trained, key=lambda key: abs(trained[key])) == (True, "trained", "conv3")  # "up to"
+
+
+def test_the_hour_on_two_cores():
+    """Its numbers are those of the run, its command the run's."""
+    folder = ROOT / "docs" / "results" / "aim"
+    result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
+    error, minutes = f"{result['test_error']:.2f} %", f"in {result['seconds'] / 60:.0f} minutes"
+    readme, recipes = (re.sub(r"[\s*]+", " ", (ROOT / name).read_text()) for name in ("README.md", "docs/recipes.md"))
+    assert f"{error} {minutes}" in readme
+    assert f"{error} {minutes}, training error {result['train_error']:.2f} %" in recipes
+    command = config["command"].partition(" --out")[0]
+    assert f"\n{command}\n" in (ROOT / "README.md").read_text()
 
 
 def test_what_is_bold_is_bold_in_the_report():
