@@ -231,7 +231,7 @@ def test_a_picture_smaller_than_the_filters(tmp_path):
     picture = ("small.png", np.zeros((8, 8, 3), np.uint8))
     with pytest.raises(UsageError, match=r"^small.png: .*the kernel \(11\) is larger than the padded image"):
         reconstruction.pictures(
-            SimpleNamespace(name="net"), [[step]], [picture], Normaliser((0,) * 3, (1,) * 3), tmp_path, CPU
+            SimpleNamespace(name="net"), [[step]], [picture], Normaliser((0,) * 3, (1,) * 3), 200, tmp_path, CPU
         )
 
 
