@@ -90,6 +90,15 @@ def test_an_error_in_a_worker_is_raised_here(monkeypatch):
     convolve()  # and the workers live on
 
 
+@pytest.fixture
+def _ctrl_c_interrupts():
+    """It does not in a process that a shell has started in the background, unless Python is told so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_interrupts")
 def test_after_an_interruption_nobody_works_any_more(monkeypatch):
     """Ctrl-C while a helper is in the middle of an item: the call ends when the item does, not before."""
     monkeypatch.setenv("MINICNN_THREADS", "2")
