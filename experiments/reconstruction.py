@@ -40,7 +40,7 @@ from minicnn.data.dataset import Dataset
 from minicnn.data.decode import read_whole
 from minicnn.random import Stream
 from minicnn.theory.monte_carlo import MonteCarlo
-from minicnn.theory.reconstruction import METHODS, NotConverged, psnr, ratio
+from minicnn.theory.reconstruction import ITERATIONS, METHODS, NotConverged, psnr, ratio
 from minicnn.theory.subspace import random_filter_ratio
 from reference.paper import TABLE_S1
 
@@ -56,9 +56,8 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
     p.add_argument("--count", type=int, default=4, help="test images to show where there is no --image (default 4)")
     p.add_argument("--layers", type=_names, default=LAYERS, metavar="NAME,...", help=f"default {','.join(LAYERS)}")
-    p.add_argument(
-        "--iterations", type=int, default=200, metavar="N", help="steps of least squares, at most (default 200)"
-    )
+    most = f"steps of least squares, at most (default {ITERATIONS})"
+    p.add_argument("--iterations", type=int, default=ITERATIONS, metavar="N", help=most)
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
     args = p.parse_args(arguments)
     if min(args.size, args.count, args.iterations, args.subset) < 1:

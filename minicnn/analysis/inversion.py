@@ -23,7 +23,7 @@ from minicnn.backend import Array, array_module
 from minicnn.nn import Dropout, MaxPool2d, Sequential
 from minicnn.ops.windows import Pad, Size
 from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
-from minicnn.theory.reconstruction import METHODS, Layer, features, invert_layer
+from minicnn.theory.reconstruction import ITERATIONS, METHODS, Layer, features, invert_layer
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
     return entering, [*kept, None]
 
 
-def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = 200) -> Array:
+def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = ITERATIONS) -> Array:
     """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS.
 
     iterations   at most so many steps of least squares in each layer ("global")

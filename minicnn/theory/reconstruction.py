@@ -29,6 +29,7 @@ from minicnn.theory.frames import pseudoinverse
 from minicnn.theory.operators import Convolution, check_filters
 
 METHODS = ("region", "global")  # recover_regions, least_squares
+ITERATIONS = 200  # steps of least squares, at most, unless one says otherwise
 
 
 class NotConverged(RuntimeWarning):
@@ -86,7 +87,7 @@ def least_squares(
     conv: Convolution,
     z: Array,
     *,
-    iterations: int = 200,
+    iterations: int = ITERATIONS,
     tolerance: float | None = None,
     damping: float = 0.0,
     inverse: Callable[[Array], Array] | None = None,
