@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 from exercises.catalogue import TASKS
-from experiments.common import UsageError, run_main
+from experiments.cli.app import UsageError, run_main
 
 MODULE = "exercises.check"
 ROOT = Path(__file__).parents[1]

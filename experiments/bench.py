@@ -3,7 +3,6 @@
     python -m experiments.bench                          everything (about 30 minutes on 2 cores)
     python -m experiments.bench --only models --models crelu-half,vgg
     python -m experiments.bench --only ops --rounds 3 --json ops.json
-    python -m experiments.bench --project-gpu            what a GPU might do; nothing is measured
 
 Times are medians of interleaved rounds: in each round every contender runs once, next to the others, so that a busy
 moment of the machine hits all of them.  "x PyTorch" is the best of PyTorch's variants (networks: eager or compiled,
@@ -25,10 +24,13 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from experiments import bench_layers, contenders, projection
-from experiments.common import UsageError, argument_parser, environment, run_main, table, table_line, write_json
-from experiments.memory import peak_memory
-from experiments.timing import Ratio, interleaved, matmul_peak, ratio
+from experiments.benchmarks import layers, networks
+from experiments.benchmarks.memory import peak_memory
+from experiments.benchmarks.timing import Ratio, interleaved, matmul_peak, ratio
+from experiments.cli.app import UsageError, argument_parser, run_main
+from experiments.cli.environment import environment
+from experiments.cli.files import write_json
+from experiments.tables.table import Table, text_line
 from minicnn.backend import CPU
 from minicnn.parallel import threads
 
@@ -41,35 +43,29 @@ def main(arguments: list[str]) -> int:
         "ops": ops, "models": models, "memory": memory, "scaling": scaling,
     }  # fmt: skip
     p.add_argument("--only", default=",".join(sections), help=f"sections, with commas: {', '.join(sections)}")
-    p.add_argument(
-        "--models", default=",".join(contenders.MODELS), help=f"of {', '.join(contenders.MODELS)} (default all)"
-    )
+    p.add_argument("--models", default=",".join(networks.MODELS), help=f"of {', '.join(networks.MODELS)} (default all)")
     p.add_argument("--ops", default="", help="only the ops whose name contains this")
     p.add_argument("--batch", type=int, help="images in a batch (default 128, and 16 for All-CNN-B)")
     p.add_argument("--rounds", type=int, default=7, help="default 7")
     p.add_argument("--no-compile", action="store_true", help="leave torch.compile out: it takes a minute a model")
-    p.add_argument("--project-gpu", action="store_true", help="measure nothing: project training steps on known GPUs")
     p.add_argument("--json", type=Path, help="write all figures to this file")
     p.add_argument("--dry-run", action="store_true", help="say what would be measured, and stop")
     args = p.parse_args(arguments)
-    args.models = _chosen("--models", args.models, contenders.MODELS)
+    args.models = _chosen("--models", args.models, networks.MODELS)
     chosen = _chosen("--only", args.only, sections)
     if args.rounds < 1 or (args.batch is not None and args.batch < 1):
         raise UsageError("--rounds and --batch must be at least 1")
-    if args.batch is not None and args.batch > contenders.LARGEST_BATCH:
-        raise UsageError(f"--batch must be at most {contenders.LARGEST_BATCH}, got {args.batch}")
-    print(f"minicnn with {threads()} threads; {contenders.torch_version()}; {args.rounds} rounds")
+    if args.batch is not None and args.batch > networks.LARGEST_BATCH:
+        raise UsageError(f"--batch must be at most {networks.LARGEST_BATCH}, got {args.batch}")
+    print(f"minicnn with {threads()} threads; {networks.torch_version()}; {args.rounds} rounds")
     if args.dry_run:
         print(f"sections {', '.join(chosen)}; models {', '.join(args.models)}")
-        return 0
-    if args.project_gpu:
-        print(f"\n{projection.report(args.models, args.batch or 128)}")
         return 0
     if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):  # now, not after half an hour
         raise UsageError(f"--json: {args.json} cannot be written")
     args.peak = matmul_peak()
     print(f"a large float32 matrix product: {args.peak / 1e9:.0f} GFLOP/s")
-    results: dict[str, Any] = {"environment": environment(CPU), "torch": contenders.torch_version(), "peak": args.peak}
+    results: dict[str, Any] = {"environment": environment(CPU), "torch": networks.torch_version(), "peak": args.peak}
     for name in chosen:
         results[name] = list(sections[name](args))
         if args.json:
@@ -96,7 +92,7 @@ class Live:
         self.row(["-" * width for width in widths])
 
     def row(self, cells: list[str]) -> None:
-        print(table_line(cells, self.widths).rstrip(), flush=True)
+        print(text_line(cells, self.widths).rstrip(), flush=True)
 
 
 def _summarise(ratios: list[float]) -> None:
@@ -120,7 +116,7 @@ def ops(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         [34, 8, 8, 18, 8, 21],
     )
     ratios = []
-    for case in bench_layers.op_cases(args.batch or 128):
+    for case in layers.op_cases(args.batch or 128):
         if args.ops not in case.name:
             continue
         times = interleaved(case.calls(), args.rounds)
@@ -153,7 +149,7 @@ def models(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
         )
         ratios = []
         for name in args.models:
-            case = contenders.ModelCase(name, args.batch, training=kind == "training")
+            case = networks.ModelCase(name, args.batch, training=kind == "training")
             times = interleaved(case.calls(compiled=not args.no_compile), args.rounds)
             compared, errors, ours = ratio(times, "ours"), case.errors(), times["ours"].median
             yield {
@@ -192,8 +188,8 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for name in args.models:
         row: dict[str, Any] = {"model": name}
         for side in ("ours", "torch"):
-            batch = args.batch or contenders.MODELS[name].batch
-            row[side] = peak_memory(side, name, batch) if side in contenders.sides() else None
+            batch = args.batch or networks.MODELS[name].batch
+            row[side] = peak_memory(side, name, batch) if side in networks.sides() else None
         yield row
         cells = [
             f"{r['peak']:.0f} ({r['peak'] - r['imported']:.0f})" if r else "-" for r in (row["ours"], row["torch"])
@@ -204,9 +200,9 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Our training step over threads and over batch sizes."""
     name = args.models[0]
-    full = args.batch or contenders.MODELS[name].batch
-    by_threads = {n: contenders.step_with(name, full, threads=n) for n in contenders.thread_counts()}
-    by_batch = {n: contenders.step_with(name, n) for n in (1, 8, 32, 128)}
+    full = args.batch or networks.MODELS[name].batch
+    by_threads = {n: networks.step_with(name, full, threads=n) for n in networks.thread_counts()}
+    by_batch = {n: networks.step_with(name, n) for n in (1, 8, 32, 128)}
     for what, calls in (("threads", by_threads), ("batch", by_batch)):
         times = interleaved({str(n): call for n, call in calls.items()}, args.rounds)
         rows = []
@@ -215,7 +211,7 @@ def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             rate = (n if what == "batch" else full) / seconds
             rows.append([str(n), _ms(seconds), f"{rate:.0f}"])
             yield {"model": name, what: n, "seconds": seconds, "images_per_second": rate}
-        print(f"\nTraining step of {name} by {what}\n\n{table([what, 'ms', 'images/s'], rows)}")
+        print(f"\nTraining step of {name} by {what}\n\n{Table([what, 'ms', 'images/s'], rows).text()}")
 
 
 def _plain(times: dict[str, Any]) -> dict[str, list[float]]:

@@ -22,23 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments import protocols
-from experiments.common import (
-    StopSignal,
-    command,
-    corrections,
-    device_and_ranks,
-    duration,
-    get_device,
-    stopped,
-    table,
-)
-from experiments.estimate import estimate
-from experiments.options import checked_settings, parser
-from experiments.ranks import run_on_ranks
-from experiments.run import Job, run
-from experiments.settings import Settings
+from experiments.cli.app import StopSignal, command, device_and_ranks, duration, get_device, stopped
+from experiments.cli.ranks import run_on_ranks
+from experiments.tables.table import Table
+from experiments.train import protocols
+from experiments.train.arrays import Job, run
+from experiments.train.cifar import Settings
+from experiments.train.cifar_options import checked_settings, parser
+from experiments.train.estimate import corrections, estimate
 from minicnn.cluster import ALONE, Communicator
+from minicnn.data.catalogue import load
 from minicnn.data.dataset import Dataset
 from minicnn.nn import describe
 from minicnn.training import Interrupted
@@ -59,7 +52,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
     if args.dry_run:
         return 0
-    data = cluster.root_first(lambda: load_data(asked, args.data))
+    data = cluster.root_first(lambda: load(asked.dataset, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     line = command(MODULE, arguments, cluster.size)
     with StopSignal() as stop:
@@ -98,17 +91,6 @@ def follow_protocol(
     return protocols.folds(asked, folder, data, run_job, count=args.folds, only=args.fold, cluster=cluster)
 
 
-def load_data(asked: Settings, where: Path | None) -> Dataset:
-    """The data set of these settings: from the folder or archive `where`, if given, or from the cache."""
-    if asked.dataset == "textures":
-        from minicnn.data.textures import textures
-
-        return textures(seed=0)
-    from minicnn.data import cifar
-
-    return cifar.load(asked.dataset, where)
-
-
 def paper_row(asked: Settings) -> CifarRow | VggRow | None:
     """What the paper reports of this network, where it does."""
     if asked.model == "vgg":  # Table 2 has the plain network, and CReLU at some of its layers
@@ -128,7 +110,7 @@ def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
         errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
     about = [asked.name, f"{parameters:,}", f"{result['train_error']:.2f}"]
     lines = [[*about, kind, ours, "-" if paper is None else f"{paper:.2f}"] for kind, (ours, paper) in errors.items()]
-    text = table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines)
+    text = Table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines).text()
     if asked.reductions and row is not None:
         text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
     elif result["protocol"] == "plain" and row is not None:

@@ -19,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import UsageError, get_device, run_main, table, write_csv
-from experiments.finished import announce, not_comparable, out_folder, parser
-from experiments.plots import draw_correlations
-from experiments.progress import Progress
-from experiments.runs import open_runs
+from experiments.analyses.runner import announce, not_comparable, out_folder, parser
+from experiments.cli.app import UsageError, get_device, run_main
+from experiments.cli.files import write_csv
+from experiments.cli.progress import Progress
+from experiments.figures.analyses import draw_correlations
+from experiments.tables.table import Table
+from experiments.train.run import open_runs
 from minicnn.analysis.correlation import Correlation, outgoing_correlation, random_absolute_cosine
 from minicnn.analysis.layers import outgoing_weights
 from reference.paper import TABLE_6
@@ -126,7 +128,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     own = ["layer", "d", "|pair|", "|non-pair|", "random", "pair, signed", "non-pair, signed"]
-    return table([*own, "paper |pair| / |non-pair|"], lines)
+    return Table([*own, "paper |pair| / |non-pair|"], lines).text()
 
 
 if __name__ == "__main__":

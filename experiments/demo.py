@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import protocols
-from experiments.cifar import load_data
-from experiments.common import (
+from experiments.cli.app import (
     StopSignal,
     argument_parser,
     command,
@@ -24,12 +22,14 @@ from experiments.common import (
     get_device,
     run_main,
     stopped,
-    table,
     usage_errors,
 )
-from experiments.pictures import draw_comparison, draw_predictions
-from experiments.run import Job, run
-from experiments.settings import TRAIN_IMAGES, Settings, settings
+from experiments.figures.curves import draw_comparison, draw_predictions
+from experiments.tables.table import Table
+from experiments.train import protocols
+from experiments.train.arrays import Job, run
+from experiments.train.cifar import TRAIN_IMAGES, Settings, settings
+from minicnn.data.catalogue import load
 from minicnn.data.dataset import DataError, Dataset
 from minicnn.training import Interrupted
 
@@ -90,10 +90,10 @@ def networks(args: argparse.Namespace, dataset: str, most: int) -> dict[str, Set
 def get_data(args: argparse.Namespace) -> tuple[Dataset, dict[str, Settings]]:
     """CIFAR-10, or textures where it is not to be had; and the settings for it."""
     try:
-        data = load_data(settings(dataset=args.dataset), args.data)
+        data = load(args.dataset, args.data)
     except DataError as error:
         print(f"CIFAR-10 is not to be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
-        data = load_data(settings(dataset="textures"), None)
+        data = load("textures")
     return data, networks(args, data.name, len(data.train_labels))
 
 
@@ -107,7 +107,7 @@ def comparison(results: dict[str, dict[str, Any]], dataset: str) -> str:
         if dataset == "textures"
         else "One seed and a few epochs: a taste, no evidence.  The paper's full networks: 9.17 % and 8.37 %."
     )
-    return table(["network", "parameters", "train error %", "test error %", "time"], rows) + f"\n\n{note}"
+    return Table(["network", "parameters", "train error %", "test error %", "time"], rows).text() + f"\n\n{note}"
 
 
 def _count(one: Settings) -> int:

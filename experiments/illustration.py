@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.common import UsageError, argument_parser, run_main
-from experiments.svg import Drawing, number
+from experiments.cli.app import UsageError, argument_parser, run_main
+from experiments.figures.svg import Drawing, number
 from minicnn.checkpoint import atomic_write_text
 from minicnn.ops import conv2d, crelu, max_pool2d, max_pool2d_switches
 from minicnn.theory.frames import shift_matrix

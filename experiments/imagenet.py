@@ -27,25 +27,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.common import (
-    StopSignal,
-    UsageError,
-    command,
-    corrections,
-    device_and_ranks,
-    duration,
-    get_device,
-    stopped,
-    table,
-    write_json,
-)
-from experiments.estimate import estimate
-from experiments.imagenet_options import checked_settings, parser
-from experiments.imagenet_run import PhotoSession, evaluate_pictures
-from experiments.imagenet_settings import TRAIN_IMAGES, ImagenetSettings
-from experiments.ranks import cores_of_a_rank, run_on_ranks
-from experiments.runs import PhotoRun, open_run
-from experiments.sessions import chosen_images, run_in
+from experiments.cli.app import StopSignal, UsageError, command, device_and_ranks, duration, get_device, stopped
+from experiments.cli.files import write_json
+from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
+from experiments.tables.table import Table
+from experiments.train.estimate import corrections, estimate
+from experiments.train.imagenet import TRAIN_IMAGES, ImagenetSettings
+from experiments.train.imagenet_options import checked_settings, parser
+from experiments.train.photographs import PhotoSession, evaluate_pictures
+from experiments.train.run import PhotoRun, open_run
+from experiments.train.session import chosen_images, run_in
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import TEN
@@ -98,7 +89,7 @@ def announce(
     summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
     print(f"{asked.name} on {device_and_ranks(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}")
     print(f"{asked.recipe}, batches of {asked.batch}\n")
-    print(table(["epochs", "learning rate", "weight decay"], asked.schedule_table()), "\n")
+    print(Table(["epochs", "learning rate", "weight decay"], asked.schedule_table()).text(), "\n")
     print(estimate(asked, summary, device, images * asked.epochs, cluster.size))
     processes = args.workers * cluster.size
     print(f"pictures  {images:,}, decoded {asked.epochs} times by {processes} processes\n", flush=True)
@@ -149,7 +140,7 @@ def report(asked: ImagenetSettings, result: dict[str, Any]) -> str:
         [text, f"{result[name]:.2f}", f"{getattr(paper, name):.2f}"] for name, text in words.items() if name in result
     ]
     text = f"{asked.label}: errors on {result['images']:,} validation pictures\n\n"
-    text += table(["", "ours %", "paper %"], lines)
+    text += Table(["", "ours %", "paper %"], lines).text()
     if asked.reductions:
         text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
     return text
@@ -192,7 +183,7 @@ def recognise(run: PhotoRun, args: argparse.Namespace, device: Device) -> None:
         (p,) = crop_probabilities(model, square, run.colours.normaliser, TEN, settings.crop, device=device)
         best = p.argsort(kind="stable")[::-1][:SHOWN]
         lines = [[run.classes[i][1], run.classes[i][0], f"{100 * p[i]:.1f}"] for i in best]
-        print(f"\n{printable(path)}\n\n{table(['class', 'folder', '%'], lines)}")
+        print(f"\n{printable(path)}\n\n{Table(['class', 'folder', '%'], lines).text()}")
 
 
 if __name__ == "__main__":

@@ -26,11 +26,22 @@ from typing import Any
 
 import numpy as np
 
-from experiments.common import UsageError, duration, get_device, run_main, table, write_csv
-from experiments.finished import announce, batches, data_option, images_of, not_comparable, out_folder, parser, sample
-from experiments.plots import draw_invariance
-from experiments.progress import Progress
-from experiments.runs import PhotoRun, Run, open_runs
+from experiments.analyses.runner import (
+    announce,
+    batches,
+    data_option,
+    images_of,
+    not_comparable,
+    out_folder,
+    parser,
+    sample,
+)
+from experiments.cli.app import UsageError, duration, get_device, run_main
+from experiments.cli.files import write_csv
+from experiments.cli.progress import Progress
+from experiments.figures.analyses import draw_invariance
+from experiments.tables.table import Table
+from experiments.train.run import PhotoRun, Run, open_runs
 from minicnn.analysis.invariance import BATCH, RATE, SIDES, Score, invariance
 from minicnn.analysis.layers import filter_layers
 from minicnn.analysis.stimuli import FILLS, STIMULI, Stimuli
@@ -200,7 +211,7 @@ def report(run: Run, found: Found) -> str:
     note = (
         f"\n± is the standard deviation over {seeds} seeds: how much a single network may differ." if seeds > 1 else ""
     )
-    return table(head, lines) + note
+    return Table(head, lines).text() + note
 
 
 def panels(runs: list[Run], found: Found) -> dict[str, dict[str, list[float]]]:

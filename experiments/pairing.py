@@ -22,13 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.common import UsageError, get_device, run_main, table, write_csv, write_json
-from experiments.finished import announce, out_folder, parser
-from experiments.plots import draw_pairing_histograms
-from experiments.progress import Progress
-from experiments.runs import open_runs
-from experiments.sheets import draw_pairs
-from experiments.weights import LAYOUTS, read_filters
+from experiments.analyses.runner import announce, out_folder, parser
+from experiments.analyses.weights import LAYOUTS, read_filters
+from experiments.cli.app import UsageError, get_device, run_main
+from experiments.cli.files import write_csv, write_json
+from experiments.cli.progress import Progress
+from experiments.figures.analyses import draw_pairing_histograms
+from experiments.figures.sheets import draw_pairs
+from experiments.tables.table import Table
+from experiments.train.run import open_runs
 from minicnn.analysis.layers import convolutions
 from minicnn.analysis.pairing import (
     QUANTILES,
@@ -163,7 +165,9 @@ def _table(source: Source, found: dict[str, Found]) -> str:
         ]
         for name, layer in found.items()
     ]
-    return table(["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"], rows)
+    return Table(
+        ["layer", "filters", "mean mu", "random", "expected", "median", "KS", "p", "cosine with start"], rows
+    ).text()
 
 
 def _as_json(layer: Found) -> dict[str, Any]:

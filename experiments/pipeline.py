@@ -19,7 +19,8 @@ from statistics import median
 
 import numpy as np
 
-from experiments.common import UsageError, argument_parser, run_main, table
+from experiments.cli.app import UsageError, argument_parser, run_main
+from experiments.tables.table import Table
 from minicnn.data.colour import Colours
 from minicnn.data.decode import View, decode
 from minicnn.data.folders import Pictures, pictures_in
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
             raise UsageError(f"{args.data} has no pictures")
         found = measure([paths[i % len(paths)] for i in range(args.pictures)], args.workers, args.rounds)
     rows = [[name, f"{median(speeds):.0f}", f"{min(speeds):.0f} - {max(speeds):.0f}"] for name, speeds in found.items()]
-    print(f"\n{table(['', 'pictures/s', 'range'], rows)}\n")
+    print(f"\n{Table(['', 'pictures/s', 'range'], rows).text()}\n")
     bare, ours = found.values()
     print(f"ratio {median(o / b for o, b in zip(ours, bare, strict=True)):.3f} (median over rounds)")
     return 0

@@ -28,11 +28,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.common import UsageError, get_device, run_main, table, write_csv
-from experiments.finished import announce, batches, data_option, images_of, not_comparable, out_folder, parser, sample
-from experiments.progress import Progress
-from experiments.runs import Run, open_runs
-from experiments.sheets import Cell, draw_sheet
+from experiments.analyses.runner import (
+    announce,
+    batches,
+    data_option,
+    images_of,
+    not_comparable,
+    out_folder,
+    parser,
+    sample,
+)
+from experiments.cli.app import UsageError, get_device, run_main
+from experiments.cli.files import write_csv
+from experiments.cli.progress import Progress
+from experiments.figures.sheets import Cell, draw_sheet
+from experiments.tables.table import Table
+from experiments.train.run import Run, open_runs
 from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.backend import Device, to_host
 from minicnn.data.augment import Normaliser
@@ -161,7 +172,7 @@ def pictures(
     write_csv(folder / f"{run.name}-images.csv", rows)
     each = len(heads) - 1  # rows of one image
     means = [[head, f"{np.mean([row['ratio'] for row in rows[i::each]]):.3f}"] for i, head in enumerate(heads[1:])]
-    print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{table(['from', 'mean ratio'], means)}")
+    print(f"\n{run.label}, {run.name}: {len(images)} images\n\n{Table(['from', 'mean ratio'], means).text()}")
     if unfinished:
         print(f"* {unfinished} of {len(rows)} by least squares that had not converged: they depend on when one stops")
 
@@ -265,7 +276,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return table(["run", "layer", "learned", "random filters", "simulated", "paper learned / random"], lines)
+    return Table(["run", "layer", "learned", "random filters", "simulated", "paper learned / random"], lines).text()
 
 
 if __name__ == "__main__":

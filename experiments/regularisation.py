@@ -18,11 +18,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from experiments.common import UsageError, run_main, table, write_csv
-from experiments.finished import announce, not_comparable, out_folder, parser
-from experiments.plots import Gap, draw_gaps
-from experiments.runs import CifarRun, open_runs
-from experiments.settings import TEST_IMAGES
+from experiments.analyses.runner import announce, not_comparable, out_folder, parser
+from experiments.cli.app import UsageError, run_main
+from experiments.cli.files import write_csv
+from experiments.figures.analyses import Gap, draw_gaps
+from experiments.tables.table import Table
+from experiments.train.cifar import TEST_IMAGES
+from experiments.train.run import CifarRun, open_runs
 from minicnn.analysis.statistics import t_interval
 from reference.paper import cifar_result
 
@@ -85,7 +87,7 @@ def report(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return table(["network", "run", "train error %", "test error %", "gap", "paper's gap"], lines)
+    return Table(["network", "run", "train error %", "test error %", "gap", "paper's gap"], lines).text()
 
 
 def by_network(runs: list[CifarRun], rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -110,7 +112,7 @@ def means(networks: dict[str, list[dict[str, Any]]]) -> str:
         if len(rows) > 1:
             found = [t_interval([row[name] for row in rows]) for name in ("train_error", "test_error", "gap")]
             lines.append([label.replace("\n", ", "), *(f"{x.mean:.2f} ± {x.half:.2f}" for x in found)])
-    return table(["network", "train error %", "test error %", "gap"], lines)
+    return Table(["network", "train error %", "test error %", "gap"], lines).text()
 
 
 def _gap(label: str, rows: list[dict[str, Any]]) -> Gap:

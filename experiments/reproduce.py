@@ -25,11 +25,12 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments.common import StopSignal, UsageError, argument_parser, command, duration, locked, run_main
-from experiments.imagenet_settings import TRAIN_IMAGES
-from experiments.ranks import cluster_executor
+from experiments import photos
+from experiments.cli.app import StopSignal, UsageError, argument_parser, command, duration, run_main
+from experiments.cli.files import locked
+from experiments.cli.ranks import cluster_executor
 from experiments.report.page import write_report
-from experiments.reproduction import photos, plan
+from experiments.reproduction import plan
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor, Outcome
 from experiments.reproduction.export import export
@@ -37,6 +38,7 @@ from experiments.reproduction.plan import Estimator, Item, make_plan
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
 from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+from experiments.train.imagenet import TRAIN_IMAGES
 
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")

@@ -17,10 +17,11 @@ from statistics import median
 
 import numpy as np
 
-from experiments.checks import check_numbers
-from experiments.common import argument_parser, get_device, table, usage_errors
-from experiments.ranks import run_on_ranks
-from experiments.settings import MODELS, Settings, settings
+from experiments.cli.app import argument_parser, get_device, usage_errors
+from experiments.cli.ranks import run_on_ranks
+from experiments.cli.values import check_numbers
+from experiments.tables.table import Table
+from experiments.train.cifar import MODELS, Settings, settings
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator, T
 from minicnn.data.augment import Normaliser
@@ -83,7 +84,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         [str(i), f"{1e3 * s:.1f}", f"{1e3 * (s - t):.1f}", f"{1e3 * t:.1f}", f"{100 * t / s:.1f}"]
         for i, (s, t) in enumerate(ranks)
     ]
-    print(f"\n{table(['rank', 'step ms', 'compute ms', 'communication ms', 'share %'], rows)}\n")
+    print(f"\n{Table(['rank', 'step ms', 'compute ms', 'communication ms', 'share %'], rows).text()}\n")
     print(f"{asked.batch / max(s for s, _ in ranks):.0f} images/s on all ranks together")
     return 0
 

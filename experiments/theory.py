@@ -27,10 +27,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.common import UsageError, argument_parser, command, duration, environment, run_main, write_json
-from experiments.measurements import MEASUREMENTS, OF_ALEXNET, measure
+from experiments.analyses.recovery import MEASUREMENTS, OF_ALEXNET, measure
+from experiments.cli.app import UsageError, argument_parser, command, duration, run_main
+from experiments.cli.environment import environment
+from experiments.cli.files import write_json
+from experiments.figures.theory import draw_error_curves, draw_pooling, draw_rademacher, draw_subspaces
 from experiments.statements import STATEMENTS, Evidence, Statement
-from experiments.theory_figures import draw_error_curves, draw_pooling, draw_rademacher, draw_subspaces
 from minicnn.backend import CPU
 
 MODULE = "experiments.theory"

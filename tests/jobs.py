@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments import cifar, imagenet
-from experiments.common import StopSignal
-from experiments.ranks import cluster_executor, run_on_ranks, run_program
+from experiments.cli.app import StopSignal
+from experiments.cli.ranks import cluster_executor, run_on_ranks, run_program
 from minicnn.backend import CPU
 from minicnn.cluster import ALONE
 from minicnn.data.dataset import DataError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.report.context import DATASETS, Context, number, picture, plus_minus
-from experiments.report.html import Html, note, table
 from experiments.report.repeats import BEHIND, Repeats, Row, differences, each, first_seed, over, repeats, value
+from experiments.tables.html import Html, note, table
 from reference.paper import TABLE_6, TABLE_S1
 
 

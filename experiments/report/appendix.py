@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.common import duration
+from experiments.cli.app import duration
 from experiments.report.charts import Line, line_chart
 from experiments.report.cifar_tables import describe
 from experiments.report.context import Context, absent, picture, read_results, read_rows
 from experiments.report.groups import Group, families, groups
-from experiments.report.html import Html, link, note, table, tag
 from experiments.reproduction.records import Record
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
+from experiments.tables.html import Html, link, note, table, tag
 
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",

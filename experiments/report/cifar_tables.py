@@ -8,10 +8,10 @@ from typing import Any
 from experiments.report.charts import Bar, interval_chart
 from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, not_comparable, plus_minus
 from experiments.report.groups import Comparison, Group, Unit, compare, families, groups
-from experiments.report.html import Html, join, link, note, table, tag
 from experiments.reproduction.scales import BASE, HALF
 from experiments.reproduction.steps import Training
-from experiments.settings import settings
+from experiments.tables.html import Html, join, link, note, table, tag
+from experiments.train.cifar import settings
 from minicnn.analysis.statistics import Interval, paired_difference
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from experiments.common import UsageError, read_json
+from experiments.cli.app import UsageError
+from experiments.cli.files import read_json
 from experiments.report.groups import Group
-from experiments.report.html import Html, escape, join, link, tag
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
 from experiments.reproduction.steps import Step, Training
 from experiments.reproduction.targets import TARGETS, Files
+from experiments.tables.html import Html, escape, join, link, tag
 from minicnn.analysis.statistics import Interval
 
 NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001

@@ -8,9 +8,9 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from experiments.common import UsageError
+from experiments.cli.app import UsageError
 from experiments.report.context import NOT_RUN
-from experiments.report.html import Html
+from experiments.tables.html import Html
 from minicnn.checkpoint import atomic_write_text
 
 FOLDER = "tables"

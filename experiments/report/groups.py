@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.reproduction.records import Record, Records, wrong_images
 from experiments.reproduction.steps import Training
-from experiments.runs import Run
+from experiments.train.run import Run
 from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
 
 Unit = tuple[int, str]  # a network: its seed, and its fold

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.report.context import NOT_HERE, NOT_RUN, Context, not_comparable, number
 from experiments.report.groups import Group, groups
-from experiments.report.html import Html, note, table
+from experiments.tables.html import Html, note, table
 from reference.paper import TABLE_4, TABLE_5, parameter_counts
 
 TOPS = {"top1": "top-1", "top5": "top-5", "top1_ten": "top-1, ten crops", "top5_ten": "top-5, ten crops"}

@@ -7,8 +7,8 @@ from collections import defaultdict
 
 from experiments.report.charts import Bar, interval_chart
 from experiments.report.context import Context, picture, plus_minus
-from experiments.report.html import Html, note, table
 from experiments.report.repeats import BEHIND, Repeats, Row, differences, each, first_seed, over, value
+from experiments.tables.html import Html, note, table
 
 WAYS = {
     "as in the paper": (True, "paper"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from experiments.report.context import DATASETS, Context
-from experiments.report.html import Html, table
-from experiments.settings import settings
+from experiments.tables.html import Html, table
+from experiments.train.cifar import settings
 from minicnn.models import allcnn_b
 from reference.paper import ARCHITECTURES, CORRECTIONS, PARAMETERS
 

@@ -10,11 +10,11 @@ import minicnn
 from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
 from experiments.report.context import Context
 from experiments.report.csv_tables import FOLDER, write_tables
-from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
 from experiments.reproduction.targets import Target
+from experiments.tables.html import Html, join, link, tag
 from minicnn.checkpoint import atomic_write_text
 
 NAME = "report.html"

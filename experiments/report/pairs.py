@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.context import Context, absent, number, picture, plus_minus, read_results
-from experiments.report.html import Html, note, table
 from experiments.report.repeats import BEHIND, Repeats, differences, each, first_seed, over, value
 from experiments.reproduction.steps import Step
 from experiments.reproduction.targets import ALEXNET
+from experiments.tables.html import Html, note, table
 
 HISTOGRAMS = "histograms of the cosine of each filter with its pairing filter (blue) and of random filters (red)"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.report.context import Context, absent, plus_minus, read_rows
-from experiments.report.html import Html, join, link, tag
 from experiments.reproduction.steps import Step, Training
+from experiments.tables.html import Html, join, link, tag
 from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 
 Row = dict[str, str]  # of a CSV file

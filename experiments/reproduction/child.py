@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.argv = arguments
     try:
-        from experiments.common import run_main  # here: importing takes a while, and may be interrupted too
+        from experiments.cli.app import run_main  # here: importing takes a while, and may be interrupted too
 
         run_main(import_module(module).main, module)
     except KeyboardInterrupt:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.common import command
-from experiments.reproduction import photos
+from experiments import photos
+from experiments.cli.app import command
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import IMAGENET, PICTURES, RUNS, Step
 from experiments.reproduction.targets import Files

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 
-from experiments.common import duration, write_json
-from experiments.ranks import run_program
+from experiments.cli.app import duration
+from experiments.cli.files import write_json
+from experiments.cli.ranks import run_program
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import LOGS, STAMP, Step

@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
 from experiments.reproduction.steps import RUNS, STAMP, Step
-from experiments.runs import EXPORTED, Run, open_run
+from experiments.train.run import EXPORTED, Run, open_run
 from minicnn.backend import CPU
 from minicnn.checkpoint import CheckpointError, atomic_write_bytes, load, save
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.common import duration, get_device, table
-from experiments.estimate import seconds_per_image
-from experiments.imagenet_settings import ImagenetSettings
+from experiments.cli.app import duration, get_device
 from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.steps import Step, Training
-from experiments.settings import TEST_IMAGES
+from experiments.tables.table import Table
+from experiments.train.cifar import TEST_IMAGES
+from experiments.train.estimate import seconds_per_image
+from experiments.train.imagenet import ImagenetSettings
 from minicnn.nn import describe
 
 # What is known of a step.
@@ -121,7 +122,7 @@ def show(items: Sequence[Item], workers: int | str) -> str:
         [item.step.name, item.state, duration(item.seconds) if item.open else "", "" if item.closed else item.note]
         for item in items
     ]
-    lines = [table(["step", "state", "time", ""], rows)] if rows else []
+    lines = [Table(["step", "state", "time", ""], rows).text()] if rows else []
     lines += [f"{item.state}: {item.step.name}: {item.note}" for item in items if item.closed]
     left = [item for item in items if item.open]
     size = sum(item.bytes for item in left)

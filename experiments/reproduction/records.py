@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cifar import load_data
-from experiments.common import UsageError, read_json
+from experiments.cli.app import UsageError
+from experiments.cli.files import read_json
 from experiments.reproduction.steps import RUNS, STAMP, Step, Training
-from experiments.runs import Run, open_run
-from experiments.sessions import read_result
-from experiments.settings import Settings, settings
+from experiments.train.cifar import Settings, settings
+from experiments.train.run import Run, open_run
+from experiments.train.session import read_result
 from minicnn.checkpoint import CheckpointError, load
+from minicnn.data.catalogue import load as load_dataset
 from minicnn.data.dataset import DataError
 
 PREDICTIONS = "predictions.npz"
@@ -164,7 +165,7 @@ def epochs_done(folder: Path) -> int:
 def _test_labels(settings: Settings, data: Path | None) -> np.ndarray | None:
     """None where the data is not at hand: asked for once, since that may be a download which fails slowly."""
     try:
-        return load_data(settings, data).test_labels
+        return load_dataset(settings.dataset, data).test_labels
     except DataError:
         return None
 

@@ -14,9 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments import imagenet_options, options
-from experiments.imagenet_settings import ImagenetSettings
-from experiments.settings import Settings
+from experiments.train import cifar_options as options
+from experiments.train import imagenet_options
+from experiments.train.cifar import Settings
+from experiments.train.imagenet import ImagenetSettings
 
 CIFAR, IMAGENET = "experiments.cifar", "experiments.imagenet"
 RUNS, ANALYSES, PICTURES, LOGS, STAMP = "runs", "analyses", "pictures", "logs", "stamp.json"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.common import UsageError
-from experiments.reproduction import photos
+from experiments import photos
+from experiments.cli.app import UsageError
 from experiments.reproduction.scales import Pair, Scale
 from experiments.reproduction.steps import PICTURES, Step, Training, analysis_step, training_step
 

@@ -12,7 +12,7 @@ import pytest
 from exercises import check, slow_layer, worker
 from exercises.catalogue import TASKS
 from exercises.complexities import complexity
-from experiments.common import UsageError
+from experiments.cli.app import UsageError
 from minicnn.theory.rademacher import COUNTEREXAMPLES
 from reference.conv import conv2d
 from tests.exercises.mistakes import MISTAKES

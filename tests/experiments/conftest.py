@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from experiments.common import run_main
+from experiments.cli.app import run_main
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from experiments import reproduce
-from experiments.common import run_main
+from experiments.cli.app import run_main
 from experiments.reproduction.records import PREDICTIONS
 from experiments.reproduction.scales import BASE, HALF, Pair, Scale, convpool, photo
 from minicnn.checkpoint import load, save

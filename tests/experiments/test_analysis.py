@@ -12,13 +12,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from experiments import cifar, correlation, invariance, pairing, protocols, reconstruction, regularisation
-from experiments.common import UsageError, run_main
-from experiments.finished import sample
-from experiments.runs import CifarRun, open_runs
-from experiments.sessions import fingerprint
-from experiments.settings import settings
-from experiments.weights import read_filters
+from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
+from experiments.analyses.runner import sample
+from experiments.analyses.weights import read_filters
+from experiments.cli.app import UsageError, run_main
+from experiments.train import protocols
+from experiments.train.cifar import settings
+from experiments.train.run import CifarRun, open_runs
+from experiments.train.session import fingerprint
 from minicnn.analysis.invariance import Score
 from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.analysis.pairing import expected_mu

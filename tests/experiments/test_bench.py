@@ -6,13 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from experiments import bench, bench_layers, contenders, timing
-from experiments.common import UsageError
+from experiments import bench
+from experiments.benchmarks import layers, networks, timing
+from experiments.cli.app import UsageError
 
 
 @pytest.fixture
 def without_torch(monkeypatch):
-    for module in (contenders, bench_layers):
+    for module in (networks, layers):
         monkeypatch.setattr(module, "sides", lambda: ["ours"])
 
 
@@ -40,28 +41,28 @@ def test_rounds_are_interleaved(monkeypatch):
 
 
 def test_errors_are_against_float64(without_torch):
-    case = next(c for c in bench_layers.op_cases(1) if c.name == "conv 3x3 96-96 at 32x32")
+    case = next(c for c in layers.op_cases(1) if c.name == "conv 3x3 96-96 at 32x32")
     ours, theirs = case.errors()
     assert 0 < ours < 3e-5
     assert theirs is None
-    assert contenders.largest_error([np.array([1.0, 2.5])], [np.array([1.0, 2.0])]) == 0.25
+    assert networks.largest_error([np.array([1.0, 2.5])], [np.array([1.0, 2.0])]) == 0.25
 
 
 def test_a_training_step_changes_the_weights_and_inference_does_not(without_torch, monkeypatch):
-    model = contenders.models.convpool("crelu", "half", scale=0.1)
-    monkeypatch.setitem(contenders.MODELS, "small", contenders.Network(lambda: model))
+    model = networks.models.convpool("crelu", "half", scale=0.1)
+    monkeypatch.setitem(networks.MODELS, "small", networks.Network(lambda: model))
     for training in (False, True):
         before = {name: value.copy() for name, value in model.state_dict().items()}
-        case = contenders.ModelCase("small", 2, training=training)
+        case = networks.ModelCase("small", 2, training=training)
         assert list(case.calls(compiled=True)) == ["ours"]
         case.ours()()
         assert training == any((model.state_dict()[name] != value).any() for name, value in before.items())
 
 
 def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, capsys):
-    small = {"small": contenders.Network(lambda: contenders.models.convpool("crelu", "half", scale=0.1))}
-    monkeypatch.setattr(contenders, "MODELS", small)
-    monkeypatch.setattr(bench_layers, "CONVOLUTIONS", ((3, 4, 3, 4),))
+    small = {"small": networks.Network(lambda: networks.models.convpool("crelu", "half", scale=0.1))}
+    monkeypatch.setattr(networks, "MODELS", small)
+    monkeypatch.setattr(layers, "CONVOLUTIONS", ((3, 4, 3, 4),))
     monkeypatch.setattr(timing, "PAUSE", 0)
     monkeypatch.setattr(bench, "peak_memory", lambda *_: {"peak": 2.0, "imported": 1.0})
     monkeypatch.setattr(bench, "matmul_peak", lambda: 1e9)

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from experiments import demo
-from experiments.common import StopSignal, UsageError
+from experiments.cli.app import StopSignal, UsageError
 
 SMALL = shlex.split("--subset 64 --epochs 1 --scale 0.03 --device cpu")
 

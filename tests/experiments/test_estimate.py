@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments import estimate as estimating
-from experiments.estimate import estimate, memory, seconds_per_image
+from experiments.train import estimate as estimating
+from experiments.train.estimate import estimate, memory, seconds_per_image
 from minicnn import nn
 from minicnn.backend import CPU
 from minicnn.nn.summary import Row, Summary

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import reproduce
-from experiments.common import UsageError
-from experiments.reproduction import photos
+from experiments import photos, reproduce
+from experiments.cli.app import UsageError
 from experiments.reproduction.commands import resources
 from experiments.reproduction.execute import Executor
 from experiments.reproduction.records import Records

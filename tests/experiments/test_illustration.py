@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from experiments import illustration
-from experiments.common import UsageError
+from experiments.cli.app import UsageError
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "figures" / "illustration.svg"
 SVG = "{http://www.w3.org/2000/svg}"

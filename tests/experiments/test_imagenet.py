@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
-from experiments.common import UsageError
-from experiments.imagenet_settings import ImagenetSettings, imagenet_settings
-from experiments.runs import open_run
+from experiments.cli.app import UsageError
+from experiments.train.imagenet import ImagenetSettings, imagenet_settings
+from experiments.train.run import open_run
 from minicnn.backend import CPU
 from minicnn.checkpoint import load
 from minicnn.data.augment import TEN, Normaliser, cut
@@ -73,7 +73,7 @@ def test_a_run_leaves_its_files(run):
 
 
 def test_the_colours_are_counted_up_to_the_pictures_that_are_read(tmp_path, monkeypatch, capsys):
-    for module in ("experiments.imagenet_run", "minicnn.data.photographs"):
+    for module in ("experiments.train.photographs", "minicnn.data.photographs"):
         monkeypatch.setattr(f"{module}.SAMPLE", 4)
     data = write_set(tmp_path / "data", each=3)
     options = ["--epochs", "1", "--crops", "1", "--lr", "1e-4", "--data", str(data), "--out", str(tmp_path / "run")]
@@ -184,7 +184,7 @@ def test_photographs_are_recognised_by_name(run, data, tmp_path, capsys):
 
 
 def test_the_analyses_take_such_a_run(run, data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("experiments.plots.new_figure", lambda *_: None)  # tested with the networks for CIFAR
+    monkeypatch.setattr("experiments.figures.analyses.new_figure", lambda *_: None)  # tested for CIFAR
     here = ["--run", str(run), "--device", "cpu", "--out"]
     assert pairing.main([*here, str(tmp_path / "pairing"), "--draws", "1"]) == 0
     assert correlation.main([*here, str(tmp_path / "correlation")]) == 0

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from experiments import progress as module
-from experiments.progress import EpochBar, Progress
+from experiments.cli import progress as module
+from experiments.cli.progress import EpochBar, Progress
 from minicnn.training import Totals
 
 

@@ -7,10 +7,10 @@ import shlex
 import numpy as np
 import pytest
 
-from experiments import protocols
 from experiments.cifar import main, report
-from experiments.common import UsageError
-from experiments.settings import settings
+from experiments.cli.app import UsageError
+from experiments.train import protocols
+from experiments.train.cifar import settings
 from minicnn.data.textures import textures
 
 DATA = textures(200, 100)

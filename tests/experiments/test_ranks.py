@@ -10,9 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from experiments import cifar, imagenet, ranks, scaling
-from experiments.common import UsageError, run_main
-from experiments.sessions import _check_same, run_in
+from experiments import cifar, imagenet, scaling
+from experiments.cli import ranks
+from experiments.cli.app import UsageError, run_main
+from experiments.train.session import _check_same, run_in
 from minicnn.checkpoint import load
 from minicnn.cluster import Alone
 from minicnn.parallel import threads

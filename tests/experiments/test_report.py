@@ -13,11 +13,11 @@ import pytest
 
 from experiments.report import page
 from experiments.report.context import picture
-from experiments.report.html import escape
 from experiments.reproduction.commands import resources
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
+from experiments.tables.html import escape
 from tests.experiments.browser import CHROMIUM, look_at
 from tests.experiments.made_runs import BAD, tiny, write_run
 

@@ -9,7 +9,7 @@ from experiments.report import page
 from experiments.report.charts import Bar, Line, interval_chart, line_chart, ticks
 from experiments.report.context import NOT_RUN, picture
 from experiments.report.csv_tables import as_numbers, write_tables
-from experiments.report.html import Html, escape, join, table, tag
+from experiments.tables.html import Html, escape, join, table, tag
 from tests.experiments.made_runs import BAD
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import cifar, reproduce
-from experiments.common import UsageError, locked, run_main
-from experiments.reproduction import photos
+from experiments import cifar, photos, reproduce
+from experiments.cli.app import UsageError, run_main
+from experiments.cli.files import locked
 from experiments.reproduction.records import Records, wrong_images
 from experiments.reproduction.scales import SCALES, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.settings import Settings, settings
+from experiments.train.cifar import Settings, settings
 from minicnn.schedule import OneCycle, Piecewise, StepDecay
 
 

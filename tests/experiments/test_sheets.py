@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from experiments.sheets import Cell, draw_pairs, draw_sheet
+from experiments.figures.sheets import Cell, draw_pairs, draw_sheet
 from minicnn.analysis.pairing import Pairing
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)

@@ -1,4 +1,4 @@
-"""The command that checks the paper's statements: verdicts, exit codes, files, pictures, measurements."""
+"""The command that checks the paper's statements: verdicts, exit codes, files, pictures, recovery."""
 
 import dataclasses
 import json
@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from experiments import measurements, theory
-from experiments.common import run_main
+from experiments import theory
+from experiments.analyses import recovery
+from experiments.cli.app import run_main
 from experiments.statements import FALSE, HOLDS, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
 from minicnn.data import cifar
 from minicnn.data.dataset import Dataset
@@ -131,8 +132,8 @@ def small(monkeypatch):
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
     data = Dataset("cifar10", ("a",), images, np.zeros(4, int), images, np.zeros(4, int))
     monkeypatch.setattr(cifar, "load", lambda name, where: data)
-    monkeypatch.setattr(measurements, "GAUSSIAN_SIZE", 19)
-    monkeypatch.setattr(measurements, "ALEXNET_SIZE", 19)
+    monkeypatch.setattr(recovery, "GAUSSIAN_SIZE", 19)
+    monkeypatch.setattr(recovery, "ALEXNET_SIZE", 19)
 
 
 def test_measurements(small, tmp_path, capsys):
@@ -141,7 +142,7 @@ def test_measurements(small, tmp_path, capsys):
     arguments = ["--measure", "--alexnet", str(filters), "--figures", "--out", str(tmp_path)]
     assert theory.main(arguments) == 0
     found = json.loads((tmp_path / "measured.json").read_text())["measured"]
-    assert list(found) == list(measurements.MEASUREMENTS)
+    assert list(found) == list(recovery.MEASUREMENTS)
     assert found["conv1"]["float32"]["gaussian"] < 1e-5
     assert found["conv1"]["float64"]["gaussian"] < 1e-12
     assert all(found["conv1"][name]["largest error / (eps cond)"] <= 20 for name in ("float32", "float64"))
@@ -178,5 +179,5 @@ def test_a_bad_file_of_filters(arrays, message, small, tmp_path, monkeypatch, ca
 def test_windows_in_the_padding_make_the_condition_number_infinite(small, monkeypatch):
     """1x1 filters with pad 2: an iteration finds the eigenvalue 0."""
     monkeypatch.setattr(frames, "DENSE_ENTRIES", 0)
-    found = measurements.conditioning(measurements.Inputs(np.zeros((1, 32, 32, 3)), np.ones((1, 1, 3, 2)), seed=0))
+    found = recovery.conditioning(recovery.Inputs(np.zeros((1, 32, 32, 3)), np.ones((1, 1, 3, 2)), seed=0))
     assert found["condition number of T"] == np.inf

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from experiments.common import UsageError
-from experiments.weights import read_filters
+from experiments.analyses.weights import read_filters
+from experiments.cli.app import UsageError
 
 
 def test_layouts_are_found_or_asked_for(tmp_path):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from experiments.contenders import HYPER, MODELS
+from experiments.benchmarks.networks import HYPER, MODELS
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.optim import SGD

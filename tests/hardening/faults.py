@@ -34,8 +34,8 @@ from experiments import (
     reproduce,
     theory,
 )
-from experiments.common import UsageError, argument_parser
-from experiments.reproduction.photos import write_pictures
+from experiments.cli.app import UsageError, argument_parser
+from experiments.photos import write_pictures
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
 from minicnn.training import TrainingError

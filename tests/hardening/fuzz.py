@@ -21,7 +21,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from experiments.common import UsageError, argument_parser
+from experiments.cli.app import UsageError, argument_parser
 from minicnn.checkpoint import CheckpointError
 from minicnn.data.dataset import DataError
 from tests.hardening.kinds import CANARY, all_kinds

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from experiments import cifar
-from experiments.common import argument_parser
+from experiments.cli.app import argument_parser
 from minicnn.checkpoint import TEMPORARY
 from tests.hardening.faults import Faults, attempt, outcome
 from tests.hardening.workshop import TINY, few_textures

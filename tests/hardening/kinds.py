@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from experiments.measurements import read_alexnet
-from experiments.protocols import collect_folds
+from experiments.analyses.recovery import read_alexnet
+from experiments.analyses.weights import read_filters
 from experiments.report.page import write_report
 from experiments.reproduction.commands import Resources
 from experiments.reproduction.records import Records, epochs_done, predictions
 from experiments.reproduction.targets import TARGETS, Files
-from experiments.run import ArraySession, Job
-from experiments.runs import PhotoRun, open_run, open_runs
-from experiments.settings import settings
-from experiments.weights import read_filters
+from experiments.train.arrays import ArraySession, Job
+from experiments.train.cifar import settings
+from experiments.train.protocols import collect_folds
+from experiments.train.run import PhotoRun, open_run, open_runs
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, load_newest, save
 from minicnn.cluster import ALONE

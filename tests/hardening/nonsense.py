@@ -25,7 +25,7 @@ import time
 import traceback
 from pathlib import Path
 
-from experiments.common import argument_parser, run_main
+from experiments.cli.app import argument_parser, run_main
 from tests.hardening.workshop import TINY, make_workshop
 
 SECONDS, BUSY, WAIT = 40, 6, 0.003  # for a case: by the clock, of computing; between looks at it
@@ -61,14 +61,14 @@ COMMANDS = {
     "experiments.bench": [["--dry-run"]],
     "experiments.scaling": [["--dry-run"], shlex.split("--images 1 --steps 1 --scale 0.02 --device cpu")],
     "experiments.pipeline": [["--dry-run"], shlex.split("--data pictures --pictures 2 --rounds 1 --workers 1")],
-    "experiments.memory": [["ours", "crelu-half", "1"]],
+    "experiments.benchmarks.memory": [["ours", "crelu-half", "1"]],
     "experiments.reproduce": [["table1", "--dry-run"], ["table1", "--report"], ["--list"]],
-    "experiments.reproduction.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
+    "experiments.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
     "experiments.reproduction.child": [["experiments.illustration", "--dry-run"]],
     "exercises.check": [["write_an_op", "file.py"], ["write_an_op", "file.py", "--dry-run"], ["--list"]],
     "exercises.worker": [["write_an_op", "file.py", "0", RESULT]],
 }
-WITHOUT_PARSER = ("experiments.memory", "experiments.reproduction.child", "exercises.worker")
+WITHOUT_PARSER = ("experiments.benchmarks.memory", "experiments.reproduction.child", "exercises.worker")
 
 NUMBERS = shlex.split("0 -1 -0 1 7 99 -99 1.5 -0.5 1e-9 1e9 1e30 1e400 nan inf -inf 99999999999999999999 0x10 1_0 ٣ --")
 WORDS = ["", " ", "x", "None", "ß\n", "\t", "a" * 300, "a,b", "1,2", "2,3", "1,,2", ",", "0.1,0.2", "9,9,9", "x=y",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.twin import torch_twin
+from experiments.benchmarks.torch_twin import torch_twin
 from minicnn.models import convpool, vgg
 from tests.torch_parity.convert import torch
 

@@ -1,0 +1,99 @@
+"""Convolution filters from files of other programs: .npz, .safetensors, .pth (PyTorch); as (kh, kw, C, K) arrays.
+
+**Layout.**  minicnn's files hold filters as HWIO = (kh, kw, in, out), PyTorch's as OIHW = (out, in, kh, kw).  The
+layout of a file is said (`--layout`) or found: kernels are square and at most 15 wide, so a shape (a, b, c, d) can be
+HWIO if a = b <= 15 and OIHW if c = d <= 15; the layout must fit every array of four axes in the file.  If both or
+none do, the user has to say.  Arrays with other numbers of axes (biases, matrices) are not filters and are left out.
+
+Nothing is ever unpickled: .npz with allow_pickle=False, .pth with torch.load(weights_only=True).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.cli.app import UsageError
+from minicnn.training import below
+
+LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # where kh, kw, in, out are
+LARGEST_KERNEL = 15
+
+
+def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]:
+    """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError where that is impossible."""
+    arrays = read_arrays(path)
+    arrays = below("model/", arrays) or arrays  # of a checkpoint of ours; the optimiser's arrays have the same shapes
+    names = [name for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"]
+    filters = {_name(name): arrays[name] for name in names}
+    if len(filters) < len(names):
+        raise UsageError(f"{path} holds two arrays for one layer, by different names: {', '.join(names)}")
+    if not filters:
+        raise UsageError(f"{path} holds no filters: no array of four axes among {', '.join(arrays) or 'no arrays'}")
+    axes = LAYOUTS[layout or detect_layout(path, {name: w.shape for name, w in filters.items()})]
+    broken = [name for name, w in filters.items() if not np.isfinite(w).all()]
+    if broken:
+        raise UsageError(f"{path} holds NaN or inf in {', '.join(broken)}")
+    return {name: w.transpose(axes).astype(np.float64) for name, w in filters.items()}
+
+
+def detect_layout(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """ "hwio" or "oihw", by the rule above."""
+
+    def fits(first: int) -> bool:
+        return all(s[first] == s[first + 1] <= LARGEST_KERNEL for s in shapes.values())
+
+    possible = [name for name, first in (("hwio", 0), ("oihw", 2)) if fits(first)]
+    if len(possible) == 1:
+        return possible[0]
+    shown = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:4])
+    why = "fit both layouts" if possible else "fit neither layout with square kernels"
+    raise UsageError(f"{path}: the shapes ({shown}) {why}; say --layout oihw (PyTorch) or --layout hwio (minicnn)")
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file by name, whatever they are."""
+    readers = {".npz": _read_npz, ".safetensors": _read_safetensors, ".pth": _read_pth, ".pt": _read_pth}
+    if path.suffix not in readers:
+        raise UsageError(f"{path}: weights are read from {', '.join(readers)} files")
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    try:
+        return readers[path.suffix](path)
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged file can make any of the readers raise almost anything
+        raise UsageError(f"{path} is damaged or not what its name says ({type(error).__name__})") from None
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        found = {name: file[name] for name in file.files}
+    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}  # or bytes, if it is none
+
+
+def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
+    try:
+        from safetensors.numpy import load_file
+    except ImportError:
+        raise UsageError(f"{path} needs the package safetensors: pip install safetensors") from None
+    return dict(load_file(path))
+
+
+def _read_pth(path: Path) -> dict[str, np.ndarray]:
+    try:
+        import torch
+    except ImportError:
+        raise UsageError(f"{path} needs PyTorch: pip install torch; or save its arrays as .npz") from None
+    loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+    loaded = loaded.get("state_dict", loaded)
+    return {name: value.float().numpy() for name, value in loaded.items() if isinstance(value, torch.Tensor)}
+
+
+def _name(name: str) -> str:
+    """conv1 for conv1.weight, conv1_w, conv1/kernel and the like."""
+    return re.sub(r"[._/](w|weight|kernel)$", "", name)

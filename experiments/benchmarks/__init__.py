@@ -1,0 +1,1 @@
+"""What experiments.bench compares, and how time and memory are measured."""

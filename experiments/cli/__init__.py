@@ -1,0 +1,1 @@
+"""What every command needs: one place for errors, options, signals, progress and ranks."""

@@ -1,0 +1,159 @@
+"""What the command lines share: options, devices, signals, files of a run, tables, and errors as one clear message."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import minicnn
+from minicnn.__main__ import reader_gone
+from minicnn.backend import DeviceError, gpu_count, gpu_problem
+from minicnn.checkpoint import CheckpointError
+from minicnn.cluster import ALONE, Communicator
+from minicnn.cuda import allow_tf32
+from minicnn.data.dataset import DataError
+from minicnn.fast.dispatch import forced_convolution
+from minicnn.mpi import launched
+from minicnn.parallel import threads
+from minicnn.training import TrainingError
+
+
+class UsageError(Exception):
+    """What the user asked for makes no sense; the message says why."""
+
+
+def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = True) -> None:
+    """Run a command line: expected errors become one message and an exit code, never a traceback.
+
+    alone   whether it works in one process; that of many is started by ranks.run_on_ranks
+    """
+    arguments, (count, _) = sys.argv[1:], launched()
+    if alone and count > 1:
+        sys.exit(fail_once(f"{module} works in one process, and {count} were started together: leave out mpiexec"))
+    try:
+        check_environment()
+        code = main(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `... | head` has read enough
+        code = reader_gone()
+    except DeviceError as error:
+        cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
+        cpu = [a for a in cpu if not a.startswith("--device=")]
+        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
+    except UsageError as error:
+        code = fail(str(error), code=2)
+    except MemoryError as error:  # CuPy's is one too
+        code = fail(f"out of memory ({error}): lower --batch, or --scale, or end other programs")
+    except (DataError, CheckpointError, TrainingError, OSError) as error:
+        code = fail(str(error))
+    except KeyboardInterrupt:
+        code = 130
+    sys.exit(code)
+
+
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Within, a ValueError is about what the user asked for."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """For the options of `python -m module`; its help shows the description as it is written, examples and all."""
+    return argparse.ArgumentParser(
+        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def check_environment() -> None:
+    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+    with usage_errors():
+        threads()
+        forced_convolution()
+
+
+def fail(message: str, code: int = 1) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+def fail_once(message: str) -> int:
+    """`fail` with code 2 of many processes that were started together, each of which comes here."""
+    _, rank = launched()
+    return fail(message, code=2) if rank == 0 else 2
+
+
+def command(module: str, arguments: Sequence[str], ranks: int = 1) -> str:
+    """A command line to copy."""
+    launcher = [] if ranks == 1 else ["mpiexec", "-n", str(ranks)]
+    return shlex.join([*launcher, "python", "-m", module, *arguments])
+
+
+def stopped(folder: Path, line: str) -> int:
+    """Say where an interrupted run is saved, and the command line that goes on with it; give the exit code."""
+    print(f"saved in {folder}.  To go on:\n\n  {line}", file=sys.stderr)
+    return 130
+
+
+def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
+    """The device that --device names; of the GPUs of a machine, each rank there takes its own.
+
+    With --tf32, one whose matrix products may be less exact.
+    """
+    if tf32:
+        allow_tf32()
+    if cluster.size > 1 and name in ("auto", "gpu") and (count := gpu_count()):
+        own = cluster.local_rank % count
+        name = f"gpu:{own}" if name == "gpu" or gpu_problem(own) is None else "cpu"
+    with usage_errors():
+        device = minicnn.device(name)
+    kinds = {kind.partition(":")[0] for kind in cluster.gather(device.name)}
+    if len(kinds) > 1:
+        raise UsageError("some ranks have a GPU and others have none that works: use --device cpu, or fewer ranks")
+    return device
+
+
+def device_and_ranks(device: minicnn.Device, cluster: Communicator) -> str:
+    """ "gpu:0", or "gpu:0, one of 4 ranks"."""
+    return str(device) if cluster.size == 1 else f"{device}, one of {cluster.size} ranks"
+
+
+class StopSignal:
+    """Ctrl-C (or a polite kill) asks to stop after the current step; a second one stops at once.
+
+    with StopSignal() as stop:   ... stop() says whether it was asked for
+    """
+
+    def __enter__(self) -> Callable[[], bool]:
+        self.asked = False
+        self._before = {}
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(ValueError):  # not in the main thread
+                self._before[number] = signal.signal(number, self._ask)
+        return lambda: self.asked
+
+    def _ask(self, number: int, frame: Any) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+        print("\nstopping after this step (again to stop at once) ...", file=sys.stderr)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+def duration(seconds: float) -> str:
+    """ "1 h 02 min", "3 min 20 s" or "45 s"."""
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    return f"{seconds // 60} min {seconds % 60:02d} s" if seconds >= 60 else f"{seconds} s"

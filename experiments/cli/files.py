@@ -1,0 +1,51 @@
+"""Files of results: JSON, CSV, and a lock on the folder that they are in."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.cli.app import UsageError
+from minicnn.checkpoint import atomic_write_text
+
+
+def write_json(path: Path, value: Any) -> None:
+    atomic_write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is damaged ({error}); remove the folder or choose another --out") from None
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows that share their columns; an empty cell for None.  Without rows, an empty file."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    atomic_write_text(path, text.getvalue())
+
+
+@contextlib.contextmanager
+def locked(folder: Path, doing: str = "training") -> Iterator[None]:
+    """Only one process at a time may do this in a folder."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another process is {doing} in {folder}; wait for it, or choose another --out") from None
+        yield

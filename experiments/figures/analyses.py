@@ -1,0 +1,130 @@
+"""The plots of the analyses, made with matplotlib; where it is missing, a word about it and no plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.figures.style import new_figure, save_figure
+
+OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
+
+
+def draw_pairing_histograms(
+    path: Path, layers: Mapping[str, tuple[np.ndarray, np.ndarray, float]], *, title: str
+) -> None:
+    """Shares of mu per layer: {name: (mu of the network, mu of random filters, p of the KS test)}."""
+    columns = min(3 if len(layers) in (5, 6) else 4, len(layers))
+    lines = -(-len(layers) // columns)
+    figure = new_figure(path, 2.9 * columns, 2.3 * lines + 0.8)
+    if figure is None:
+        return
+    bins = np.linspace(-1, max(0.2, *(float(mu.max()) for mu, _, _ in layers.values())), 50)
+    grid = figure.subplots(lines, columns, squeeze=False).ravel()
+    for axes, (name, (mu, null, p)) in zip(grid, layers.items(), strict=False):
+        for values, color in ((null, RANDOM), (mu, OURS)):
+            axes.hist(values, bins, weights=np.full(len(values), 1 / len(values)), color=color, alpha=0.5)
+            axes.axvline(values.mean(), color=color, lw=1.2)
+        test = "p < 1e-300" if p < 1e-300 else f"p = {p:.1g}"
+        axes.set_title(
+            f"{name}: mean {mu.mean():.3f}, random {null.mean():.3f}\n{len(mu)} filters, KS {test}", fontsize=8
+        )
+        axes.tick_params(labelsize=8)
+    for axes in grid[len(layers) :]:
+        axes.set_axis_off()
+    handles = [grid[0].patches[0], grid[0].patches[-1]]
+    figure.legend(handles, ["random Gaussian filters", "the network"], fontsize=8, loc="outside upper right", ncols=2)
+    figure.supxlabel("cosine mu of a filter with its pairing filter (-1: an exact negative)", fontsize=9)
+    figure.supylabel("share of filters", fontsize=9)
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    save_figure(figure, path, dpi=100)
+
+
+def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, title: str) -> None:
+    """Signed cosines per layer: pairs as dots, the middle 90 % of non-pairs as a bar, random directions as a line.
+
+    runs    {label: {layer: Correlation}}
+    """
+    figure = new_figure(path, 8, 3.1 * len(runs) + 0.4)
+    if figure is None:
+        return
+    for axes, (label, layers) in zip(figure.subplots(len(runs), 1, squeeze=False).ravel(), runs.items(), strict=True):
+        for i, found in enumerate(layers.values()):
+            if len(found.non_pair):  # a single filter has none
+                low, high = np.quantile(found.non_pair, (0.05, 0.95))
+                axes.bar(i, high - low, 0.7, low, color=RANDOM, alpha=0.25)
+            spread = 1.64 / np.sqrt(found.dimensions)
+            axes.hlines((-spread, spread), i - 0.35, i + 0.35, color="black", lw=1, ls=":")
+            x = i + np.linspace(-0.25, 0.25, len(found.pair))
+            axes.plot(x, np.sort(found.pair), ".", ms=5, color=OURS)
+        axes.plot([], [], ".", color=OURS, label="pairs: the two phases of a filter")
+        axes.bar(0, 0, color=RANDOM, alpha=0.25, label="non-pairs, middle 90 %")
+        axes.plot([], [], ":", color="black", label="random directions, middle 90 %")
+        axes.axhline(0, color="grey", lw=0.8)
+        axes.set_xticks(range(len(layers)), list(layers))
+        axes.set(ylabel="cosine of outgoing weights", ylim=(-1, 1), title=label)
+        axes.title.set_fontsize(9)
+        axes.legend(fontsize=7, ncols=3, loc="lower center")
+    figure.suptitle(title, fontsize=10)
+    save_figure(figure, path, dpi=100)
+
+
+def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], layers: Sequence[str]) -> None:
+    """Scores by layer: {panel: {line: scores}}; lines whose label begins with "untrained" are drawn thin and dashed."""
+    figure = new_figure(path, 4 * len(panels), 4.1)
+    if figure is None:
+        return
+    plots = figure.subplots(1, len(panels), sharey=True, squeeze=False).ravel()
+    for axes, (title, lines) in zip(plots, panels.items(), strict=True):
+        trained = 0
+        for label, scores in lines.items():
+            control = label.startswith("untrained")
+            style = {"ls": "--", "lw": 1, "alpha": 0.7} if control else {"marker": "o", "ms": 4}
+            trained += not control
+            axes.plot(range(len(scores)), scores, color=f"C{trained - 1}", label=label, **style)
+        axes.set_xticks(range(len(layers)), layers, rotation=45, fontsize=8)
+        axes.set(xlabel="layer", title=title)
+        axes.title.set_fontsize(9)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7, loc="lower left")
+    plots[0].set_ylim(0, 1.05 * plots[0].get_ylim()[1])
+    plots[0].set_ylabel("invariance score L / G (100: never changes)")
+    save_figure(figure, path, dpi=100)
+
+
+class Gap(NamedTuple):
+    """Errors in percent of networks that differ in the seed, and words about the difference."""
+
+    label: str
+    train: Sequence[float]
+    test: Sequence[float]
+    words: str
+
+
+def draw_gaps(path: Path, rows: Sequence[Gap]) -> None:
+    """Training and test error by network: means, joined by a line; behind them, pale, what they are means of."""
+    figure = new_figure(path, 7.5, 0.6 * len(rows) + 1.3)
+    if figure is None:
+        return
+    axes = figure.subplots()
+    for i, row in enumerate(rows):
+        train, test = float(np.mean(row.train)), float(np.mean(row.test))
+        axes.plot((train, test), (i, i), color="grey", lw=2, zorder=1)
+        for errors, mean, mark, color, what in (
+            (row.train, train, "o", OURS, "training"),
+            (row.test, test, "s", RANDOM, "test"),
+        ):
+            if len(errors) > 1:
+                axes.plot(errors, [i] * len(errors), mark, color=color, ms=4, alpha=0.35, mew=0)
+            axes.plot(mean, i, mark, color=color, label=None if i else what)
+        axes.annotate(row.words, ((train + test) / 2, i), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
+    right = 1.05 * max(max(*row.train, *row.test) for row in rows)
+    axes.set(xlabel="error, %", xlim=(0, max(right, 1)), ylim=(len(rows) - 0.5, -0.6))
+    figure.suptitle("Training and test error, and the gap between them", fontsize=10, x=0.01, ha="left")
+    axes.grid(alpha=0.3, axis="x")
+    figure.legend(fontsize=8, loc="outside upper right", ncols=2)
+    save_figure(figure, path, dpi=100)

@@ -1,0 +1,33 @@
+"""Where every figure of matplotlib starts and ends."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+from minicnn.checkpoint import atomic_write
+
+COLOURS = 128  # of a plot, with what lies between them at the edges of letters
+
+
+def new_figure(path: Path, width: float, height: float) -> Any:
+    """A matplotlib figure, or None (and a word about it) where matplotlib is missing."""
+    try:
+        from matplotlib.figure import Figure  # no pyplot: no window system, no global state
+    except ImportError:
+        print(f"no {path.name}: matplotlib is not installed (pip install 'minicnn[figures]')", file=sys.stderr)
+        return None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: Path, *, dpi: int) -> None:
+    """Whole or not at all, as every file; with a palette, since a plot has few colours: a third of the size."""
+    from PIL import Image  # matplotlib needs it, too
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    with Image.open(drawn) as image:
+        plain = image.convert("RGB").quantize(COLOURS)
+    atomic_write(path, lambda file: plain.save(file, format="png", optimize=True))

@@ -1,0 +1,1 @@
+"""From settings to a trained network in a folder, and back."""

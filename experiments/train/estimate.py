@@ -1,0 +1,84 @@
+"""What a run will cost, before it starts."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Protocol
+
+import numpy as np
+
+from experiments.cli.app import duration
+from minicnn import ops
+from minicnn.autodiff import Tape
+from minicnn.backend import Device
+from minicnn.nn import Sequential, Summary
+from minicnn.random import Stream
+from reference.paper import CORRECTIONS, Key
+
+TRIAL, WORK = 128, 2e10  # images in a trial step: at most so many, and so many multiply-adds
+LEAST = 2  # images in it: batch normalisation needs two
+STEPS, PATIENCE = 3, 1.0  # trial steps, and the seconds after which two are enough
+
+
+class Trainable(Protocol):
+    """What settings of all experiments have."""
+
+    @property
+    def batch(self) -> int: ...
+
+    def build_model(self) -> Sequential: ...
+
+
+def estimate(settings: Trainable, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
+    """Memory (of a rank) and time for training on so many images (epochs included), as two lines."""
+    seconds = images * seconds_per_image(settings, summary, device, ranks) / ranks
+    flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
+    share = _share(settings, ranks)
+    return (
+        f"memory  about {memory(summary, share) / 2**20:,.0f} MiB for batches of {share}, beside the data\n"
+        f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from trial steps"
+    )
+
+
+def _share(settings: Trainable, ranks: int) -> int:
+    """Images of a batch that a rank has, at most."""
+    return -(-settings.batch // ranks)
+
+
+def memory(summary: Summary, batch: int) -> int:
+    """Bytes: the outputs of all layers, which backward needs, and four copies of the parameters.
+
+    Parameters, gradients, velocities and one temporary copy; temporary arrays of one layer are not counted.
+    """
+    outputs = batch * sum(math.prod(row.output) for row in summary.rows)
+    return 4 * (outputs + 4 * summary.parameters)
+
+
+def seconds_per_image(settings: Trainable, summary: Summary, device: Device, ranks: int = 1) -> float:
+    """Time that a rank needs for an image, from the quickest of a few training steps of a throw-away network.
+
+    The first step is slow and stands for nothing: memory is fresh, threads start, a GPU compiles its kernels.  A step
+    of few images is slow as well, since part of the work is done once for all of a batch; so it has as many images as
+    in training, unless that would take long.
+    """
+    model = settings.build_model().to(device)
+    images = max(LEAST, min(_share(settings, ranks), TRIAL, int(WORK / summary.multiply_adds)))
+    x = device.put(np.zeros((images, *summary.input), np.float32))
+    labels = np.zeros(images, np.int64)
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < STEPS and sum(times) < PATIENCE):
+        start = time.perf_counter()
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0)), labels)
+        tape.backward(loss)
+        device.synchronize()
+        times.append(time.perf_counter() - start)
+        model.zero_grad()
+    return min(times) / images
+
+
+def corrections(family: str, key: Key) -> str:
+    """Where a network differs from the paper's table because that cannot be meant: whole lines, "" if nowhere."""
+    lines = [f"  {correction}\n" for correction in CORRECTIONS.get((family, key), ())]
+    return "".join(["\nthe table that the paper prints, corrected (docs/errata.md):\n", *lines]) if lines else ""

@@ -1,0 +1,165 @@
+"""What an ImageNet run consists of, in one frozen record that JSON can hold (as settings.py is for CIFAR).
+
+Recipes, both of the paper's supplement (reference/paper/training.py), batches of 64:
+
+sgd     momentum 0.9, 45 epochs in seven phases of learning rate and weight decay; for all networks that keep their
+        numbers of filters.
+adam    learning rate 2e-4, 100 epochs, no weight decay; for the two that halve them.
+
+So Table 4 compares more than activations (E29): --recipe gives a network the other one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from experiments.cli.values import WIDEST, Stored, check_numbers
+from minicnn.data.colour import ALPHA
+from minicnn.models import allcnn_b
+from minicnn.models.allcnn import SMALLEST
+from minicnn.nn import Sequential
+from minicnn.optim import SGD, Adam, Optimiser
+from minicnn.schedule import Piecewise, milestones
+from reference import paper
+
+RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
+SIDE, CROP = 256, 224
+LARGEST = 8192  # side of a square: 200 MB a picture
+TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
+
+
+@dataclass(frozen=True)
+class ImagenetSettings(Stored):
+    """Everything that determines the result of one training, beside the device and the pictures."""
+
+    variant: str
+    classes: int
+    scale: float
+    dropout: float | None  # None: as printed
+    logits_act: bool
+    side: int  # of the square that crops are taken from
+    crop: int  # what the network sees
+    subset: int | None  # train on so many pictures only
+    recipe: str
+    epochs: int
+    batch: int
+    lr: float  # of the first phase; the others keep their ratio to it
+    clip: float | None
+    flip: bool
+    colour: float
+    bad_images: str
+    seed: int
+
+    def check(self, prefix: str = "--") -> None:
+        """ValueError where no network can be made of these values, or nothing learns with them."""
+        check_numbers(
+            vars(self),
+            positive=("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes"),
+            not_negative=("colour", "seed"),
+            prefix=prefix,
+        )
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise ValueError(f"{prefix}dropout must be in [0, 1), got {self.dropout}")
+        if not SMALLEST <= self.crop <= self.side:
+            raise ValueError(f"{prefix}crop must be from {SMALLEST} to {prefix}side, got {self.crop} and {self.side}")
+        if self.side > LARGEST:
+            raise ValueError(f"{prefix}side must be at most {LARGEST}, got {self.side}")
+        if self.recipe not in RECIPES:
+            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
+        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
+
+    @property
+    def dataset(self) -> str:
+        return "imagenet"
+
+    @property
+    def name(self) -> str:
+        """A readable name for the run's folder."""
+        scale = f"-x{self.scale:g}" if self.scale != 1 else ""
+        variant = self.variant.replace(",", "+")
+        return f"imagenet-{variant}{scale}-{self.recipe}{self.epochs}-seed{self.seed}"
+
+    @property
+    def label(self) -> str:
+        return paper.IMAGENET[self.variant].label + (f", x{self.scale:g}" if self.scale != 1 else "")
+
+    @property
+    def reductions(self) -> list[str]:
+        """What makes it smaller than the paper's, so that the numbers cannot be compared."""
+        own = paper.imagenet_recipe(self.variant)
+        assert own is not None
+        return [
+            *([f"{self.classes} classes"] if self.classes != CLASSES else []),
+            *([f"width x{self.scale:g}"] if self.scale != 1 else []),
+            *([f"{self.subset} pictures"] if self.subset else []),
+            *([f"crops of {self.crop} from {self.side} pixels"] if (self.crop, self.side) != (CROP, SIDE) else []),
+            *([f"recipe {self.recipe}"] if self.recipe != own.optimizer else []),
+            *([f"{self.epochs} epochs"] if self.epochs < own.epochs else []),
+        ]
+
+    def build_model(self) -> Sequential:
+        return allcnn_b(
+            self.variant,
+            classes=self.classes,
+            scale=self.scale,
+            dropout=self.dropout,
+            logits_act=self.logits_act,
+            seed=self.seed,
+        )
+
+    def schedules(self, steps_per_epoch: int) -> tuple[Piecewise, Piecewise]:
+        """Learning rate and weight decay by steps.  The phases shrink or grow with the number of epochs."""
+        phases, total = RECIPES[self.recipe].phases, self.epochs * steps_per_epoch
+        boundaries = milestones(total, [phase.last / phases[-1].last for phase in phases[:-1]])
+        factor = self.lr / phases[0].learning_rate
+        rates = tuple(factor * phase.learning_rate for phase in phases)
+        return (
+            Piecewise(boundaries, rates),
+            Piecewise(boundaries, tuple(phase.weight_decay or 0.0 for phase in phases)),
+        )
+
+    def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
+        rate, decay = self.schedules(steps_per_epoch)
+        if self.recipe == "adam":
+            return Adam(model.parameters(), rate, weight_decay=decay, clip=self.clip)
+        return SGD(model.parameters(), rate, momentum=0.9, weight_decay=decay, clip=self.clip)
+
+    def schedule_table(self) -> list[list[str]]:
+        """Rows (epochs, learning rate, weight decay): "11 - 20", or "0.44 - 0.89" where phases are shorter."""
+        phases, (rate, decay) = RECIPES[self.recipe].phases, self.schedules(1000)
+        bounds = [0, *(b / 1000 for b in rate.boundaries), self.epochs]
+        first = 1 if all(b == int(b) for b in bounds) else 0
+        return [
+            [f"{bounds[i] + first:g} - {bounds[i + 1]:g}", f"{rate.values[i]:g}", f"{decay.values[i]:g}"]
+            for i in range(len(phases))
+        ]
+
+
+def imagenet_settings(**given: Any) -> ImagenetSettings:
+    """Settings with what is given (None means not given), the rest as in the paper."""
+    given = {name: value for name, value in given.items() if value is not None}
+    values: dict[str, Any] = {
+        "variant": "baseline",
+        "classes": CLASSES,
+        "scale": 1.0,
+        "dropout": None,
+        "logits_act": False,
+        "side": SIDE,
+        "crop": CROP,
+        "subset": None,
+        "clip": None,
+        "flip": True,
+        "colour": ALPHA,
+        "bad_images": "fail",
+        "seed": 0,
+    } | given
+    own = paper.imagenet_recipe(values["variant"])
+    if own is None:
+        raise ValueError(f"unknown variant {values['variant']!r}; choose from {', '.join(paper.IMAGENET)}")
+    values = {"recipe": own.optimizer} | values
+    recipe = RECIPES[values["recipe"]]
+    defaults: dict[str, Any] = {"epochs": recipe.epochs, "batch": recipe.batch, "lr": recipe.phases[0].learning_rate}
+    return ImagenetSettings(**defaults | values)

@@ -1,0 +1,35 @@
+"""The data sets of small images, by name.  To add one, write a function that gives a `Dataset`, and list it here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from minicnn.data import cifar, textures
+from minicnn.data.dataset import Dataset
+
+Place = str | os.PathLike[str] | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a data set before it is loaded: how many classes and images it has, and how to get it."""
+
+    classes: int
+    train: int
+    test: int
+    load: Callable[[Place], Dataset]
+
+
+CATALOGUE: dict[str, Entry] = {
+    "cifar10": Entry(10, 50_000, 10_000, partial(cifar.load, "cifar10")),
+    "cifar100": Entry(100, 50_000, 10_000, partial(cifar.load, "cifar100")),
+    "textures": Entry(10, 5_000, 1_000, lambda where: textures.textures(seed=0)),
+}
+
+
+def load(name: str, where: Place = None) -> Dataset:
+    """The data set of this name: from the folder or archive `where`, or else from the cache or a download."""
+    return CATALOGUE[name].load(where)

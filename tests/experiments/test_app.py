@@ -1,0 +1,143 @@
+"""What the command lines share: errors as one line, and options that reach the library."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from experiments.cli import app
+from experiments.cli.app import StopSignal, UsageError, command, duration, get_device
+from experiments.cli.environment import commit, environment
+from experiments.tables.table import Table
+from minicnn.backend import CPU, DeviceError
+from minicnn.cluster import Alone
+from minicnn.cuda import TF32
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError("allocating 8 bytes"), "out of memory (allocating 8 bytes): lower --batch"),
+        (DeviceError("gpu:0 has too little memory for conv2d"), "python -m experiments.x --batch 9 --device cpu"),
+    ],
+)
+def test_running_out_of_memory_is_one_message(error, message, ends):
+    def main(arguments):
+        raise error
+
+    code, said = ends(main, "experiments.x", "--batch", "9", "--device", "gpu")
+    assert code == 1
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("MINICNN_THREADS", "MINICNN_THREADS must be a positive integer, got 'many'"),
+        ("MINICNN_CONV", "MINICNN_CONV must be one of textbook, im2col, winograd, taps, got 'many'"),
+    ],
+)
+def test_a_variable_that_makes_no_sense(monkeypatch, ends, name, message):
+    monkeypatch.setenv(name, "many")
+    assert ends(lambda arguments: 0, "experiments.x") == (2, f"error: {message}\n")
+
+
+def test_tf32_is_off_until_asked_for(monkeypatch):
+    monkeypatch.setenv(TF32, "0")
+    assert get_device("cpu") is CPU
+    assert environment(CPU)["tf32"] == "0"
+    get_device("cpu", tf32=True)
+    assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+
+
+class Ranks(Alone):
+    """Rank `rank` of three, the others of which have these devices."""
+
+    size = local_size = 3
+
+    def __init__(self, rank, *others):
+        self.rank = self.local_rank = rank
+        self.others = others
+
+    def gather(self, value):
+        return [value, *self.others]
+
+
+@pytest.fixture
+def two_cards(monkeypatch):
+    """Two GPUs, the first of which cannot be used; the list of those that were touched."""
+    touched = []
+
+    def problem(index=0):
+        touched.append(index)
+        return "it is taken" if index == 0 else None
+
+    monkeypatch.setattr(app, "gpu_count", lambda: 2)
+    monkeypatch.setattr(app, "gpu_problem", problem)
+    monkeypatch.setattr(app.minicnn, "device", lambda name: SimpleNamespace(name=name))
+    return touched
+
+
+def test_a_rank_looks_at_its_own_gpu_alone(two_cards):
+    """What is touched takes memory there: of eight ranks the first card would have eight."""
+    assert get_device("auto", Ranks(1, "gpu:1", "gpu:1")).name == "gpu:1"
+    assert two_cards == [1]
+    assert get_device("gpu", Ranks(2, "gpu:1", "gpu:1")).name == "gpu:0"
+    assert get_device("cpu", Ranks(1, "cpu", "cpu")).name == "cpu"
+
+
+def test_ranks_on_a_gpu_and_on_the_cpu_do_not_train_together(two_cards):
+    assert get_device("auto", Ranks(0, "cpu", "cpu")).name == "cpu"
+    with pytest.raises(UsageError, match="some ranks have a GPU and others have none"):
+        get_device("auto", Ranks(0, "gpu:1", "cpu"))
+
+
+def test_a_command_line_can_be_copied():
+    assert command("a.b", ["--out", "my runs"]) == "python -m a.b --out 'my runs'"
+    assert command("a.b", ["--x"], ranks=4) == "mpiexec -n 4 python -m a.b --x"
+
+
+def test_a_table_has_its_first_column_to_the_left():
+    assert Table(["name", "%"], [["a", "12.5"], ["long name", "-"]]).text().splitlines() == [
+        "name          %",
+        "---------  ----",
+        "a          12.5",
+        "long name     -",
+    ]
+
+
+def test_durations():
+    assert [duration(s) for s in (45, 200, 3720)] == ["45 s", "3 min 20 s", "1 h 02 min"]
+
+
+def test_the_second_ctrl_c_stops_at_once(capsys):
+    with StopSignal() as stop:
+        assert not stop()
+        signal.raise_signal(signal.SIGINT)
+        assert stop()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert "stopping after this step" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git")
+def test_a_run_says_of_which_commit_it_is(tmp_path):
+    def git(*arguments):
+        who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True)
+
+    assert commit(tmp_path / "none") == "unknown"
+    git("init")
+    (tmp_path / "file").write_text("one")
+    git("add", "file")
+    git("commit", "-m", "first")
+    git("tag", "v1")
+    found = commit(tmp_path)
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    (tmp_path / "file").write_text("two")
+    commit.cache_clear()
+    assert commit(tmp_path) == f"{found}-dirty"
