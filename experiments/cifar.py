@@ -10,97 +10,109 @@ examples:
   python -m experiments.cifar --act avr --dry-run                 the network and what it will cost, nothing else
   mpiexec -n 4 python -m experiments.cifar --act crelu            four processes share every batch (docs/cluster.md)
 
-A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, result.json.  Ctrl-C saves it, and the
-same command with --resume goes on from there, to the same result as if it had never stopped.
+A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, predictions.npz, result.json.  Ctrl-C
+saves it, and the same command with --resume goes on from there, to the same result as if it had never stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import StopSignal, command, device_and_ranks, duration, get_device, stopped
+from experiments.cli.app import UsageError, command, duration, get_device, interruptible, usage_errors
 from experiments.cli.ranks import run_on_ranks
+from experiments.cli.values import check_numbers
 from experiments.tables.table import Table
 from experiments.train import protocols
-from experiments.train.arrays import Job, run
-from experiments.train.cifar import Settings
-from experiments.train.cifar_options import checked_settings, parser
-from experiments.train.estimate import corrections, estimate
+from experiments.train.arrays import ArrayJob
+from experiments.train.cifar import CifarSettings
+from experiments.train.estimate import announce
+from experiments.train.session import run_job
+from experiments.train.settings import asked_settings, output_options, training_parser
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.catalogue import load
 from minicnn.data.dataset import Dataset
-from minicnn.nn import describe
-from minicnn.training import Interrupted
-from reference.paper import CifarRow, VggRow, cifar_result, vgg_result
 
-MODULE = "experiments.cifar"
+MODULE = CifarSettings.MODULE
+
+
+def parser() -> argparse.ArgumentParser:
+    p, groups = training_parser(CifarSettings, __doc__)
+    groups["data"].add_argument(
+        "--data", type=Path, help="folder or archive with the data (default: $MINICNN_DATA or the cache, else download)"
+    )
+    how = p.add_argument_group("protocol")
+    how.add_argument(
+        "--protocol",
+        choices=("plain", "single", "folds"),
+        default="plain",
+        help="plain: train on all, test (default); single: find the number of epochs on a hold-out first; folds: "
+        "Average and Vote",
+    )
+    kept = "images kept from training to choose the epoch (single: 10000; plain: 0)"
+    how.add_argument("--hold-out", type=int, metavar="N", help=kept)
+    when = "single: when the second training stops (default epochs)"
+    how.add_argument("--stop", choices=("epochs", "loss"), default="epochs", help=when)
+    how.add_argument("--folds", type=int, default=10, metavar="K", help="folds: how many (default 10)")
+    one = "folds: train only number I (1 .. K), e.g. on another machine"
+    how.add_argument("--fold", type=int, metavar="I", help=one)
+    output_options(p)
+    return p
 
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
-    args = parser(MODULE, __doc__).parse_args(arguments)
-    asked = checked_settings(args)
+    args = parser().parse_args(arguments)
+    check_protocol(args)
+    asked: CifarSettings = asked_settings(CifarSettings, args)
     device = get_device(args.device, cluster, tf32=args.tf32)
-    model = asked.build_model()
-    summary = describe(model, (32, 32, 3))
-    notes = corrections(asked.model, (asked.act, asked.width))
-    print(f"{asked.name} on {device_and_ranks(device, cluster)}\n\n{summary}\n{notes}")
-    images = asked.images * asked.epochs * _trainings(args)
-    print(estimate(asked, summary, device, images, cluster.size), "\n", flush=True)
+    trainings = {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
+    announce(asked, device, asked.images * asked.epochs * trainings, cluster)
     if args.dry_run:
         return 0
     data = cluster.root_first(lambda: load(asked.dataset, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
-    line = command(MODULE, arguments, cluster.size)
-    with StopSignal() as stop:
-        one = partial(run, data=data, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
-        try:
-            result = follow_protocol(args, asked, folder, data, one, cluster)
-        except Interrupted:
-            again = arguments if args.resume else [*arguments, "--resume"]
-            return stopped(folder, command(MODULE, again, cluster.size))
+    line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
+    with interruptible(again, folder) as stop:
+
+        def run(job: ArrayJob) -> dict[str, Any]:
+            print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
+            return run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
+
+        result = protocols.follow(protocol_of(args, asked, folder, data, cluster), run)
+        cluster.on_root(lambda: protocols.write_result(folder, result))
     if result is None:
         missing = ", ".join(map(str, protocols.missing_folds(folder, args.folds)))
         print(f"saved in {folder}; folds still missing: {missing}")
         return 0
-    print(f"\n{report(asked, summary.parameters, result)}\n")
+    print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
     return 0
 
 
-def _trainings(args: argparse.Namespace) -> int:
-    """How many networks the protocol trains, each for all epochs."""
-    return {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
+def check_protocol(args: argparse.Namespace) -> None:
+    if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
+        raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
+    if args.protocol == "single" and args.hold_out == 0:
+        raise UsageError("--protocol single chooses the epoch by images held out: --hold-out cannot be 0")
+    with usage_errors():
+        check_numbers(vars(args), not_negative=("hold_out",))
 
 
-def follow_protocol(
-    args: argparse.Namespace, asked: Settings, folder: Path, data: Dataset, one: Any, cluster: Communicator
-) -> dict[str, Any] | None:
-    def run_job(job: Job) -> dict[str, Any]:
-        print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
-        return one(job)
-
+def protocol_of(
+    args: argparse.Namespace, asked: CifarSettings, folder: Path, data: Dataset, cluster: Communicator
+) -> protocols.Protocol:
     if args.protocol == "plain":
-        return protocols.plain(asked, folder, data, run_job, args.hold_out or 0)
+        return protocols.plain(asked, folder, data, args.hold_out or 0)
     if args.protocol == "single":
-        held = args.hold_out or 10_000
-        return protocols.single(asked, folder, data, run_job, hold_out=held, stop=args.stop, cluster=cluster)
-    return protocols.folds(asked, folder, data, run_job, count=args.folds, only=args.fold, cluster=cluster)
+        return protocols.single(asked, folder, data, args.hold_out or 10_000, args.stop)
+    return protocols.folds(asked, folder, data, args.folds, args.fold, cluster)
 
 
-def paper_row(asked: Settings) -> CifarRow | VggRow | None:
-    """What the paper reports of this network, where it does."""
-    if asked.model == "vgg":  # Table 2 has the plain network, and CReLU at some of its layers
-        return vgg_result(asked.at, asked.dataset) if asked.act == "crelu" or not asked.at else None
-    return cifar_result(asked.act, asked.width, asked.dataset)
-
-
-def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
+def report(asked: CifarSettings, result: dict[str, Any]) -> str:
     """A table of the result with the paper's figure beside it."""
-    row = paper_row(asked)
+    row = asked.paper
     if result["protocol"] == "folds":
         errors = {
             "average": (f"{result['average']:.2f} ± {result['standard_error']:.2f}", row and row.average),
@@ -108,6 +120,7 @@ def report(asked: Settings, parameters: int, result: dict[str, Any]) -> str:
         }
     else:
         errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
+    parameters = sum(p.data.size for p in asked.build_model().parameters())
     about = [asked.name, f"{parameters:,}", f"{result['train_error']:.2f}"]
     lines = [[*about, kind, ours, "-" if paper is None else f"{paper:.2f}"] for kind, (ours, paper) in errors.items()]
     text = Table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines).text()

@@ -12,26 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from experiments.cli.app import (
-    StopSignal,
-    argument_parser,
-    command,
-    duration,
-    get_device,
-    run_main,
-    stopped,
-    usage_errors,
-)
+from experiments.cli.app import argument_parser, command, duration, get_device, interruptible, run_main, usage_errors
 from experiments.figures.curves import draw_comparison, draw_predictions
 from experiments.tables.table import Table
-from experiments.train import protocols
-from experiments.train.arrays import Job, run
-from experiments.train.cifar import TRAIN_IMAGES, Settings, settings
-from minicnn.data.catalogue import load
+from experiments.train.arrays import ArrayJob, read_predictions
+from experiments.train.cifar import CifarSettings
+from experiments.train.protocols import training_indices
+from experiments.train.session import run_job
+from minicnn.data.catalogue import CATALOGUE, load
 from minicnn.data.dataset import DataError, Dataset
-from minicnn.training import Interrupted
 
 MODULE = "experiments.demo"
 NETWORKS = {"ReLU baseline": ("relu", "base"), "CReLU (half)": ("crelu", "half")}
@@ -49,52 +38,46 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
     with usage_errors():
-        for one in networks(args, args.dataset, TRAIN_IMAGES[args.dataset]).values():
+        for one in networks(args, args.dataset).values():
             one.check()
     device = get_device(args.device)
     what = f"{args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images"
     print(f"Two networks, {what}, {device}.")
     if args.dry_run:
         return 0
-    data, asked = get_data(args)
+    data = get_data(args)
     results, line = {}, command(MODULE, arguments)
-    with StopSignal() as stop:
-        for label, one in asked.items():
-            print(f"\n{label}", file=sys.stderr)
-            folder = args.out / one.name
-            job = Job(one, folder, protocols.training_indices(one, data))
-            try:
-                result = run(job, data, device=device, resume=True, command=line, stop=stop)
-            except Interrupted:
-                return stopped(folder, line)
-            results[label] = result | {"folder": folder, "parameters": _count(one)}
+    for label, one in networks(args, data.name).items():
+        print(f"\n{label}", file=sys.stderr)
+        job = ArrayJob(one, args.out / one.name, data, training_indices(one, data))
+        with interruptible(line, job.folder) as stop:
+            result = run_job(job, device=device, resume=True, command=line, stop=stop)
+        parameters = sum(p.data.size for p in one.build_model().parameters())
+        results[label] = result | {"folder": job.folder, "parameters": parameters}
     print(f"\n{comparison(results, data.name)}\n")
     draw_comparison(args.out / "curves.png", {label: r["folder"] for label, r in results.items()})
     best = min(results, key=lambda label: results[label]["test_error"])
-    outputs = np.load(results[best]["folder"] / "test_probabilities.npy")
+    outputs, _ = read_predictions(results[best]["folder"])
     draw_predictions(args.out / "predictions.png", data, outputs, title=f"{best} on test images")
     print(f"Pictures: {args.out / 'curves.png'}, {args.out / 'predictions.png'}")
     print("The real thing: python -m experiments.cifar --help")
     return 0
 
 
-def networks(args: argparse.Namespace, dataset: str, most: int) -> dict[str, Settings]:
-    """The settings of the two, on at most so many images."""
-    subset = min(args.subset, most)
-    return {
-        label: settings(dataset=dataset, act=act, width=width, scale=args.scale, subset=subset, epochs=args.epochs)
-        for label, (act, width) in NETWORKS.items()
-    }
+def networks(args: argparse.Namespace, dataset: str) -> dict[str, CifarSettings]:
+    """The settings of the two; of a smaller data set all images."""
+    same = {"dataset": dataset, "scale": args.scale, "epochs": args.epochs}
+    same["subset"] = min(args.subset, CATALOGUE[dataset].train)
+    return {label: CifarSettings.of(act=act, width=width, **same) for label, (act, width) in NETWORKS.items()}
 
 
-def get_data(args: argparse.Namespace) -> tuple[Dataset, dict[str, Settings]]:
-    """CIFAR-10, or textures where it is not to be had; and the settings for it."""
+def get_data(args: argparse.Namespace) -> Dataset:
+    """CIFAR-10, or textures where it cannot be had."""
     try:
-        data = load(args.dataset, args.data)
+        return load(args.dataset, args.data)
     except DataError as error:
-        print(f"CIFAR-10 is not to be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
-        data = load("textures")
-    return data, networks(args, data.name, len(data.train_labels))
+        print(f"CIFAR-10 cannot be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
+        return load("textures")
 
 
 def comparison(results: dict[str, dict[str, Any]], dataset: str) -> str:
@@ -108,10 +91,6 @@ def comparison(results: dict[str, dict[str, Any]], dataset: str) -> str:
         else "One seed and a few epochs: a taste, no evidence.  The paper's full networks: 9.17 % and 8.37 %."
     )
     return Table(["network", "parameters", "train error %", "test error %", "time"], rows).text() + f"\n\n{note}"
-
-
-def _count(one: Settings) -> int:
-    return sum(p.data.size for p in one.build_model().parameters())
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ examples:
   python -m experiments.imagenet --variant crelu-conv1-4 --data imagenet --device gpu     as in the paper
   python -m experiments.imagenet --variant crelu-all --data imagenet --bad-images skip    leave damaged files out
   python -m experiments.imagenet --variant baseline --dry-run               the network, schedule and cost; no data
-  python -m experiments.imagenet --data flowers --scale 0.1 --epochs 5      any folder with a folder a class; a tenth
-                                                                            of each width, the schedule shortened
+  python -m experiments.imagenet --data flowers --scale 0.1 --epochs 5      any folder with one folder per class; a
+                                                                            tenth of each width, a shortened schedule
   mpiexec -n 4 python -m experiments.imagenet --data imagenet               on four GPUs or machines (docs/cluster.md)
   python -m experiments.imagenet --run runs/crelu --data imagenet           evaluate a run: 1 crop and 10 crops
   python -m experiments.imagenet --run runs/crelu --image cat.jpg           what does it see?
@@ -27,16 +27,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import StopSignal, UsageError, command, device_and_ranks, duration, get_device, stopped
+from experiments.cli.app import UsageError, command, duration, get_device, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
 from experiments.tables.table import Table
-from experiments.train.estimate import corrections, estimate
+from experiments.train.estimate import announce
 from experiments.train.imagenet import TRAIN_IMAGES, ImagenetSettings
-from experiments.train.imagenet_options import checked_settings, parser
-from experiments.train.photographs import PhotoSession, evaluate_pictures
-from experiments.train.run import PhotoRun, open_run
-from experiments.train.session import chosen_images, run_in
+from experiments.train.photographs import PhotoJob, evaluate_pictures, read_colours
+from experiments.train.run import PHOTOGRAPHS, Run, open_run
+from experiments.train.session import chosen_images, run_job
+from experiments.train.settings import asked_settings, output_options, training_parser
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.augment import TEN
@@ -44,16 +44,30 @@ from minicnn.data.decode import printable, read_square
 from minicnn.data.folders import PictureSet, picture_set
 from minicnn.data.photographs import BadImages
 from minicnn.data.workers import Decoders
-from minicnn.nn import describe
-from minicnn.training import Interrupted, crop_probabilities
+from minicnn.training import crop_probabilities
 from reference.paper import imagenet_result
 
-MODULE = "experiments.imagenet"
+MODULE = ImagenetSettings.MODULE
 SHOWN = 5  # classes in a prediction
 
 
+def parser() -> argparse.ArgumentParser:
+    p, groups = training_parser(ImagenetSettings, __doc__)
+    data = groups["data"]
+    data.add_argument("--data", type=Path, metavar="DIR", help="folder with train/ and val/, or with one per class")
+    data.add_argument("--val-labels", type=Path, metavar="FILE", help="labels of a flat val/ (default: found there)")
+    data.add_argument("--workers", type=int, help="decoding processes (default: cores, shared by a machine's ranks)")
+    use = p.add_argument_group("use of a trained network")
+    use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")
+    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="with --run: what is it?")
+    use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="also average over 10 crops (default)")
+    out = output_options(p)
+    out.add_argument("--save-every", type=int, default=1000, metavar="N", help="steps between checkpoints (1000)")
+    return p
+
+
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
-    args = parser(MODULE, __doc__).parse_args(arguments)
+    args = parser().parse_args(arguments)
     if args.image and not args.run:
         raise UsageError("--image asks a trained network: name its folder with --run")
     args.workers = cores_of_a_rank(cluster) if args.workers is None else args.workers
@@ -62,16 +76,16 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     device = get_device(args.device, cluster, tf32=args.tf32)
     if args.run:
         return use(args, device, cluster)
-    asked = checked_settings(args)
+    asked: ImagenetSettings = asked_settings(ImagenetSettings, args)
     if args.dry_run:
-        announce(asked, args, device, args.subset or TRAIN_IMAGES, cluster)
+        say(asked, args, device, args.subset or TRAIN_IMAGES, cluster)
         return 0
     if args.data is None:
         raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
     data = read_set(args)
     asked = replace(asked, classes=len(data.classes))
     used = chosen_images(len(data.train), asked.subset, asked.seed)
-    announce(asked, args, device, len(used), cluster)
+    say(asked, args, device, len(used), cluster)
     return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
 
 
@@ -79,18 +93,15 @@ def read_set(args: argparse.Namespace) -> PictureSet:
     data = picture_set(args.data, args.val_labels)
     print(f"{len(data.classes)} classes, {len(data.train):,} training and {len(data.validation):,} validation pictures")
     if data.ignored:
-        print(f"left out, no pictures by name: {len(data.ignored)} files, {printable(data.ignored[0])} the first")
+        first = printable(data.ignored[0])
+        print(f"left out, since their names are not those of pictures: {len(data.ignored)} files, {first} the first")
     return data
 
 
-def announce(
-    asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int, cluster: Communicator
-) -> None:
-    summary = describe(asked.build_model(), (asked.crop, asked.crop, 3))
-    print(f"{asked.name} on {device_and_ranks(device, cluster)}\n\n{summary}\n{corrections('imagenet', asked.variant)}")
-    print(f"{asked.recipe}, batches of {asked.batch}\n")
-    print(Table(["epochs", "learning rate", "weight decay"], asked.schedule_table()).text(), "\n")
-    print(estimate(asked, summary, device, images * asked.epochs, cluster.size))
+def say(asked: ImagenetSettings, args: argparse.Namespace, device: Device, images: int, cluster: Communicator) -> None:
+    schedule = Table(["epochs", "learning rate", "weight decay"], asked.schedule_table()).text()
+    how = f"\n{asked.recipe}, batches of {asked.batch}\n\n{schedule}\n"
+    announce(asked, device, images * asked.epochs, cluster, how=how)
     processes = args.workers * cluster.size
     print(f"pictures  {images:,}, decoded {asked.epochs} times by {processes} processes\n", flush=True)
 
@@ -104,29 +115,10 @@ def train(
     cluster: Communicator,
 ) -> int:
     folder = args.out or Path("runs") / asked.name
-    description = {
-        "experiment": "imagenet",
-        "settings": asked.as_json(),
-        "train": data.train.fingerprint(),
-        "validation": data.validation.fingerprint(),
-    }
-    with StopSignal() as stop, Decoders(args.workers, asked.side) as decoders:
-
-        def begin() -> PhotoSession:
-            return PhotoSession(
-                folder, asked, data, decoders,
-                device=device, save_every=args.save_every, crops=args.crops, cluster=cluster,
-            )  # fmt: skip
-
-        try:
-            line = command(MODULE, arguments, cluster.size)
-            result = run_in(
-                folder, description, begin,
-                device=device, resume=args.resume, command=line, stop=stop, cluster=cluster,
-            )  # fmt: skip
-        except Interrupted:
-            again = arguments if args.resume else [*arguments, "--resume"]
-            return stopped(folder, command(MODULE, again, cluster.size))
+    line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
+    with interruptible(again, folder) as stop, Decoders(args.workers, asked.side) as decoders:
+        job = PhotoJob(asked, folder, data, decoders, args.save_every, args.crops)
+        result = run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
     print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
     return 0
@@ -153,7 +145,7 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
         print(f"would read  {args.run}\nwould do    {what}, on {device}")
         return 0
     run = open_run(args.run, finished=False)
-    if not isinstance(run, PhotoRun):
+    if run.settings.dataset != PHOTOGRAPHS:
         raise UsageError(f"{args.run} is not a run of {MODULE}")
     if args.image:
         cluster.on_root(lambda: recognise(run, args, device))
@@ -163,10 +155,10 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
     data = read_set(args)
     if list(data.classes) != [name for name, _ in run.classes]:
         raise UsageError(f"the classes of {args.data} are not those that {args.run} was trained on")
-    settings, bad = run.settings, BadImages(args.bad_images)
+    settings, bad = run.settings, BadImages(args.bad_images or "fail")
     with Decoders(args.workers, settings.side) as decoders:
         result: dict[str, Any] = evaluate_pictures(
-            run.model(device), data.validation, run.colours.normaliser, settings, decoders, bad,
+            run.model(device), data.validation, read_colours(run.folder).normaliser, settings, decoders, bad,
             crops=args.crops, device=device, cluster=cluster,
         )  # fmt: skip
     result |= {"bad_images": sum(cluster.gather(len(bad.seen))), "crops": args.crops}
@@ -175,12 +167,12 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
     return 0
 
 
-def recognise(run: PhotoRun, args: argparse.Namespace, device: Device) -> None:
+def recognise(run: Run, args: argparse.Namespace, device: Device) -> None:
     """The most probable classes of each --image, by the mean of ten crops."""
     model, settings = run.model(device), run.settings
     for path in args.image:
         square = read_square(path, settings.side)[None]
-        (p,) = crop_probabilities(model, square, run.colours.normaliser, TEN, settings.crop, device=device)
+        (p,) = crop_probabilities(model, square, read_colours(run.folder).normaliser, TEN, settings.crop, device=device)
         best = p.argsort(kind="stable")[::-1][:SHOWN]
         lines = [[run.classes[i][1], run.classes[i][0], f"{100 * p[i]:.1f}"] for i in best]
         print(f"\n{printable(path)}\n\n{Table(['class', 'folder', '%'], lines).text()}")

@@ -41,7 +41,7 @@ from experiments.cli.files import write_csv
 from experiments.cli.progress import Progress
 from experiments.figures.analyses import draw_invariance
 from experiments.tables.table import Table
-from experiments.train.run import PhotoRun, Run, open_runs
+from experiments.train.run import Run, open_runs
 from minicnn.analysis.invariance import BATCH, RATE, SIDES, Score, invariance
 from minicnn.analysis.layers import filter_layers
 from minicnn.analysis.stimuli import FILLS, STIMULI, Stimuli
@@ -109,8 +109,8 @@ def main(arguments: list[str]) -> int:
 
 def stimuli_for(run: Run, args: argparse.Namespace) -> Stimuli:
     """Those of --stimuli, or of the data that a network was trained on: for ImageNet, crops of what it sees."""
-    name = args.stimuli or ("imagenet" if isinstance(run, PhotoRun) else "cifar")
-    options = {"crop": run.settings.crop} if name == "imagenet" and isinstance(run, PhotoRun) else {}
+    name = args.stimuli or ("imagenet" if run.settings.dataset == "imagenet" else "cifar")
+    options = {"crop": run.settings.crop} if name == "imagenet" and run.settings.dataset == "imagenet" else {}
     return STIMULI[name](fill=args.fill, **options)
 
 

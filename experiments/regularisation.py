@@ -23,9 +23,9 @@ from experiments.cli.app import UsageError, run_main
 from experiments.cli.files import write_csv
 from experiments.figures.analyses import Gap, draw_gaps
 from experiments.tables.table import Table
-from experiments.train.cifar import TEST_IMAGES
-from experiments.train.run import CifarRun, open_runs
+from experiments.train.run import Run, open_runs
 from minicnn.analysis.statistics import t_interval
+from minicnn.data.catalogue import CATALOGUE
 from reference.paper import cifar_result
 
 MODULE = "experiments.regularisation"
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         announce(args, MODULE, "compare training and test errors", ["gaps.csv", "gaps.png"])
         return 0
     opened = open_runs(args.run)
-    runs = [run for run in opened if isinstance(run, CifarRun)]
+    runs = [run for run in opened if run.settings.dataset != "imagenet"]
     if len(runs) < len(opened):
         raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
     rows = [_row(run) for run in runs]
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _row(run: CifarRun) -> dict[str, Any]:
+def _row(run: Run) -> dict[str, Any]:
     train, test = (float(run.result[f"{which}_error"]) for which in ("train", "test"))
     of_table_1 = run.settings.model != "vgg"
     paper = cifar_result(run.settings.act, run.settings.width, run.settings.dataset) if of_table_1 else None
@@ -67,7 +67,7 @@ def _row(run: CifarRun) -> dict[str, Any]:
         "train_error": train,
         "test_error": test,
         "gap": test - train,
-        "test_standard_error": math.sqrt(test * (100 - test) / TEST_IMAGES[run.settings.dataset]),
+        "test_standard_error": math.sqrt(test * (100 - test) / CATALOGUE[run.settings.dataset].test),
         "paper_train_error": paper and paper.train,
         "paper_test_error": paper and paper.single,
         "paper_gap": paper and round(paper.single - paper.train, 2),
@@ -90,7 +90,7 @@ def report(rows: list[dict[str, Any]]) -> str:
     return Table(["network", "run", "train error %", "test error %", "gap", "paper's gap"], lines).text()
 
 
-def by_network(runs: list[CifarRun], rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def by_network(runs: list[Run], rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Rows that differ in the seed or the fold alone together, by a label that is theirs."""
     found: dict[Any, list[dict[str, Any]]] = {}
     for run, row in zip(runs, rows, strict=True):

@@ -29,14 +29,16 @@ from experiments import photos
 from experiments.cli.app import StopSignal, UsageError, argument_parser, command, duration, run_main
 from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
+from experiments.report.context import Context
 from experiments.report.page import write_report
-from experiments.reproduction import plan
+from experiments.reproduction.archive import unpacked
 from experiments.reproduction.commands import Resources, resources
-from experiments.reproduction.execute import Executor, Outcome
+from experiments.reproduction.execute import Executor
 from experiments.reproduction.export import export
-from experiments.reproduction.plan import Estimator, Item, make_plan
+from experiments.reproduction.plan import BLOCKED, FAILED, NOT_STARTED, Estimator, Status, make_plan, show
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
+from experiments.reproduction.steps import Analysis, Training
 from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
 from experiments.train.imagenet import TRAIN_IMAGES
 
@@ -64,7 +66,7 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
         if args.workers == MPI and not args.dry_run:
             pool, args.workers = cluster_executor()
             stack.enter_context(pool)
-        return reproduce(args, targets, scale, Records([root, *args.imported]), means, command(MODULE, arguments), pool)
+        return reproduce(args, targets, scale, Records(root, args.imported), means, command(MODULE, arguments), pool)
 
 
 def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
@@ -143,8 +145,8 @@ def listing(scale: Scale, files: Files) -> str:
     rows = []
     for target in TARGETS.values():
         steps = target.steps(scale, files)
-        runs = sum(step.training is not None for step in steps)
-        analyses = sum(bool(step.makes) for step in steps)
+        runs = sum(isinstance(step, Training) for step in steps)
+        analyses = sum(isinstance(step, Analysis) and bool(step.makes) for step in steps)
         names = target.name + (f" ({target.also[0]}{' ...' if target.also[1:] else ''})" if target.also else "")
         needs = ", ".join(f"{n} {word}" for n, word in ((runs, "runs"), (analyses, "analyses")) if n) or "nothing"
         rows.append([names, needs, target.what])
@@ -163,60 +165,59 @@ def reproduce(
     pool: Pool | None = None,
 ) -> int:
     steps = steps_of(targets, scale, means.files)
-    outcomes: list[Outcome] = []
-    items: list[Item] = []
+    plan: list[Status] = []
+    outcomes: list[Status] = []
     with StopSignal() as stop:
         if not args.report:
             photographs = photos.TRAIN if scale.generated else TRAIN_IMAGES
-            items = make_plan(steps, records, Estimator(means.devices[0], photographs))
+            plan = make_plan(steps, records, Estimator(means.devices[0], photographs))
             if args.no_training:
-                items = without_training(items)
-            print(f"{plan.show(items, args.workers)}\n", flush=True)
+                plan = without_training(plan)
+            print(f"{show(plan, args.workers)}\n", flush=True)
             if args.dry_run:
                 return 0
             records.root.mkdir(parents=True, exist_ok=True)
             executor = Executor(records, means, args.workers, stop, pool)
-            closed = [item.step.name for item in items if item.closed]
+            closed = [status.step.name for status in plan if status.closed]
             with locked(records.root, "reproducing"):
-                outcomes = executor.run([item.step for item in items if item.open], closed)
+                outcomes = executor.run([status.step for status in plan if status.open], closed)
         elif args.dry_run:
             return 0
-        report = write_report(records.root, targets, scale, records, means, line)
-        print(summary(items, outcomes, records, means))
+        report = write_report(Context(records.root, scale, records, means.files), targets, line)
+        print(summary(plan, outcomes, records, means))
         print(f"report: {report}")
         if args.export:
-            runs, analyses = export(records, steps, args.export, means.data)
-            exported = Records([args.export, *records.roots])
-            write_report(args.export, targets, scale, exported, means, line, keep=True)
+            runs, analyses = export(records, steps, args.export)
+            unpacked.cache_clear()  # it may be an archive that was imported, too
+            exported = Records(args.export, [args.export, *records.roots])
+            write_report(Context(args.export, scale, exported, means.files, embed=False), targets, line, keep=True)
             print(f"exported {runs} runs and {analyses} analyses to {args.export}")
         if stop():
             print(f"interrupted; to go on:\n\n  {line}", file=sys.stderr)
             return 130
     unusable = any(step.name in records.problems for step in steps)
-    return 1 if unusable or any(outcome.how == "failed" for outcome in outcomes) else 0
+    return 1 if unusable or any(outcome.state == FAILED for outcome in outcomes) else 0
 
 
-def without_training(items: Sequence[Item]) -> list[Item]:
+def without_training(plan: Sequence[Status]) -> list[Status]:
     """What can be done with the networks that there are."""
-    left_out = {item.step.name for item in items if item.open and item.step.training is not None}
-    return [item for item in items if not left_out.intersection((item.step.name, *item.step.needs))]
+    left_out = {status.step.name for status in plan if status.open and isinstance(status.step, Training)}
+    return [status for status in plan if not left_out.intersection((status.step.name, *status.step.needs))]
 
 
-def summary(items: Sequence[Item], outcomes: Sequence[Outcome], records: Records, means: Resources) -> str:
+def summary(plan: Sequence[Status], outcomes: Sequence[Status], records: Records, means: Resources) -> str:
     """What was done, and for what was not, why and how to do it."""
-    how = [outcome.how for outcome in outcomes]
-    counts = ", ".join(f"{how.count(word)} {word}" for word in dict.fromkeys(how))
-    counts = counts or ("nothing was left to do" if items else "nothing was run")
+    states = [outcome.state for outcome in outcomes]
+    counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
+    counts = counts or ("nothing was left to do" if plan else "nothing was run")
     seconds = sum(outcome.seconds for outcome in outcomes)
     lines = [f"\n{counts}" + (f"; {duration(seconds)} of work" if seconds else "")]
     for outcome in outcomes:
-        if outcome.how == "failed":
+        if outcome.state == FAILED:
             lines.append(f"FAILED {outcome.step.name}: {outcome.why}\n  {means.command(outcome.step, records)}")
-        elif outcome.how == "not started" and outcome.why.startswith("needs"):
+        elif outcome.state == NOT_STARTED and outcome.why.startswith("needs"):
             lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
-    for item in items:
-        if item.state == plan.BLOCKED:
-            lines.append(f"BLOCKED {item.step.name}: {item.note}")
+    lines += [f"BLOCKED {status.step.name}: {status.why}" for status in plan if status.state == BLOCKED]
     lines += [f"UNUSABLE {name}: {why}" for name, why in records.problems.items()]
     return "\n".join(lines)
 

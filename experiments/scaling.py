@@ -21,7 +21,7 @@ from experiments.cli.app import argument_parser, get_device, usage_errors
 from experiments.cli.ranks import run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Table
-from experiments.train.cifar import MODELS, Settings, settings
+from experiments.train.cifar import MODELS, CifarSettings
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator, T
 from minicnn.data.augment import Normaliser
@@ -72,7 +72,9 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=("images", "steps"))
-        asked = settings(model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures")
+        asked = CifarSettings.of(
+            model=args.model, scale=args.scale, batch=args.images * cluster.size, dataset="textures"
+        )
         asked.check()
     device = get_device(args.device, cluster)
     print(f"{asked.name} on {device}: ranks {cluster.size}, images {args.images} each, steps {args.steps}")
@@ -89,7 +91,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     return 0
 
 
-def measure(asked: Settings, steps: int, device: Device, cluster: Communicator) -> tuple[float, float]:
+def measure(asked: CifarSettings, steps: int, device: Device, cluster: Communicator) -> tuple[float, float]:
     """Seconds of a step and of communication within it, medians over the steps."""
     watched, data = Watched(cluster), textures(DIFFERENT, 10)
     chosen = np.arange((WARM_UP + steps) * asked.batch) % DIFFERENT

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.cli.app import UsageError, argument_parser
-from experiments.train.run import PhotoRun, Run
+from experiments.train.run import Run
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import load
 from minicnn.data.dataset import Dataset
@@ -26,7 +26,7 @@ def images_of(runs: Sequence[Run], where: Path | None, most: int | None = None) 
     names = sorted({run.settings.dataset for run in runs})
     if len(names) > 1:
         raise UsageError(f"the runs are of different data sets ({', '.join(names)}); analyse them one after the other")
-    if isinstance(runs[0], PhotoRun):
+    if names == ["imagenet"]:
         sides = {run.settings.side for run in runs}
         if len(sides) > 1:
             raise UsageError("the runs are of pictures of different sizes; analyse them one after the other")

@@ -21,7 +21,7 @@ from minicnn.data.dataset import DataError
 from minicnn.fast.dispatch import forced_convolution
 from minicnn.mpi import launched
 from minicnn.parallel import threads
-from minicnn.training import TrainingError
+from minicnn.training import Interrupted, TrainingError
 
 
 class UsageError(Exception):
@@ -52,7 +52,7 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
         code = fail(f"out of memory ({error}): lower --batch, or --scale, or end other programs")
     except (DataError, CheckpointError, TrainingError, OSError) as error:
         code = fail(str(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         code = 130
     sys.exit(code)
 
@@ -91,16 +91,11 @@ def fail_once(message: str) -> int:
     return fail(message, code=2) if rank == 0 else 2
 
 
-def command(module: str, arguments: Sequence[str], ranks: int = 1) -> str:
-    """A command line to copy."""
+def command(module: str, arguments: Sequence[str], ranks: int = 1, *, resume: bool = False) -> str:
+    """A command line to copy; with `resume`, one that goes on."""
     launcher = [] if ranks == 1 else ["mpiexec", "-n", str(ranks)]
-    return shlex.join([*launcher, "python", "-m", module, *arguments])
-
-
-def stopped(folder: Path, line: str) -> int:
-    """Say where an interrupted run is saved, and the command line that goes on with it; give the exit code."""
-    print(f"saved in {folder}.  To go on:\n\n  {line}", file=sys.stderr)
-    return 130
+    again = ["--resume"] if resume and "--resume" not in arguments else []
+    return shlex.join([*launcher, "python", "-m", module, *arguments, *again])
 
 
 def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
@@ -119,11 +114,6 @@ def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) 
     if len(kinds) > 1:
         raise UsageError("some ranks have a GPU and others have none that works: use --device cpu, or fewer ranks")
     return device
-
-
-def device_and_ranks(device: minicnn.Device, cluster: Communicator) -> str:
-    """ "gpu:0", or "gpu:0, one of 4 ranks"."""
-    return str(device) if cluster.size == 1 else f"{device}, one of {cluster.size} ranks"
 
 
 class StopSignal:
@@ -149,6 +139,17 @@ class StopSignal:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def interruptible(line: str, folder: Path) -> Iterator[Callable[[], bool]]:
+    """StopSignal for a training: once it has stopped, say where it is saved, and the command that goes on with it."""
+    with StopSignal() as stop:
+        try:
+            yield stop
+        except Interrupted:
+            print(f"saved in {folder}.  To go on:\n\n  {line}", file=sys.stderr)
+            raise
 
 
 def duration(seconds: float) -> str:

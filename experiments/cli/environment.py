@@ -30,7 +30,7 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
     """What a run was computed with, for its config.json."""
     return {
         "minicnn": minicnn.__version__,
-        "commit": commit(Path(__file__).parents[1]),
+        "commit": commit(Path(minicnn.__file__).parents[1]),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "platform": platform.platform(),

@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from types import NoneType, UnionType
-from typing import Any, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-WIDEST = 16  # times the paper's numbers of filters
 LARGEST = 10**15  # of a count: NumPy's integers end at 9e18, and products of two have to fit
 Record = TypeVar("Record")
-
-
-class Stored:
-    """Settings that JSON can hold: a dataclass of numbers, words, None and tuples of them."""
-
-    def check(self, prefix: str = "--") -> None:
-        """ValueError where the values make no sense; a name in its message is an option if it has the prefix."""
-        raise NotImplementedError(f"{type(self).__name__} does not define check(prefix)")
-
-    def as_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[call-overload]  # tuples become lists, as in a file
-
-    @classmethod
-    def from_json(cls, stored: Any) -> Self:
-        """The settings that `as_json` wrote; ValueError where they are not."""
-        made = restored(cls, stored)
-        made.check(prefix="")
-        return made
-
-
-def fields_of(kind: type, options: object) -> dict[str, Any]:
-    """{name: value} of the fields of a dataclass in the options of a command line; None, not given, if it has none."""
-    return {field.name: getattr(options, field.name, None) for field in fields(kind)}
 
 
 def check_numbers(
@@ -59,8 +34,9 @@ def restored(kind: type[Record], stored: Any) -> Record:
     if not isinstance(stored, dict) or set(stored) != known:
         different = sorted(set(stored) ^ known) if isinstance(stored, dict) else "all"
         raise ValueError(f"the stored settings are of another version: {different} differ")
-    for name, hint in get_type_hints(kind).items():
-        if not _fits(stored[name], hint):
+    hints = get_type_hints(kind)
+    for name in known:
+        if not _fits(stored[name], hints[name]):
             raise ValueError(f"the stored settings are damaged: {name} is {stored[name]!r}")
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()})
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.cli.app import duration
-from experiments.report.charts import Line, line_chart
+from experiments.figures.charts import Line, line_chart
 from experiments.report.cifar_tables import describe
-from experiments.report.context import Context, absent, picture, read_results, read_rows
+from experiments.report.context import Context, Parts, absent, chart, read_results, read_rows
 from experiments.report.groups import Group, families, groups
-from experiments.reproduction.records import Record
+from experiments.reproduction.archive import portable
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
-from experiments.tables.html import Html, link, note, table, tag
+from experiments.tables.html import note, tag
+from experiments.tables.table import Column, Links, Table
 
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",
@@ -23,9 +24,9 @@ PICTURES = {
 }
 
 
-def theory(context: Context) -> list[Html]:
+def theory(context: Context) -> Parts:
     (step,) = context.analyses("theory")
-    folder = context.folder(step)
+    folder = context.records.analysis(step)
     if folder is None:
         return [absent("the statements were not checked.")]
     found = read_results(folder / "results.json").get("statements", [])
@@ -42,7 +43,7 @@ def theory(context: Context) -> list[Html]:
         )
         for one in statements
     ]
-    drawn = [picture(folder / name, words) for name, words in PICTURES.items()]
+    drawn = [context.picture(folder / name, words) for name, words in PICTURES.items()]
     total = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     return [tag("p", f"{len(statements)} statements were checked: {total}."), *items, *drawn]
 
@@ -51,9 +52,9 @@ def _colour(one: dict[str, Any]) -> str:
     return "verdict " + {"holds": "good", "false": "bad"}.get(str(one.get("verdict")), "so-so")
 
 
-def curves(context: Context) -> list[Html]:
+def curves(context: Context) -> Parts:
     """Training error by epoch, the mean over seeds, and where the test error ended."""
-    found = []
+    found: Parts = []
     for family in families(groups(context.scale.trainings, context.records)):
         lines = {group.label: line for group in family if (line := _line(group)) is not None}
         if lines:
@@ -63,14 +64,14 @@ def curves(context: Context) -> list[Html]:
                 f"{what}: error while training, with augmentation and dropout, by epoch; the dot is the test error at "
                 "the end, without them. Means over seeds."
             )
-            found.append(line_chart(words, lines, x="epoch", y="error, %"))
+            found.append(chart(line_chart(lines, x="epoch", y="error, %"), words))
     return found or [absent("no network is finished.")]
 
 
 def _line(group: Group) -> Line | None:
     by_epoch: dict[float, list[float]] = {}
-    for run in group.runs.values():
-        for row in read_rows(run.folder / "metrics.csv"):
+    for network in group.networks.values():
+        for row in read_rows(network.folder / "metrics.csv"):
             try:
                 epoch, error = float(row["epoch"]), float(row["train_error"])
             except ValueError:
@@ -84,13 +85,13 @@ def _line(group: Group) -> Line | None:
     return Line(points, (points[-1][0], test.mean))
 
 
-def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
+def reductions(context: Context, targets: Sequence[Target]) -> Parts:
     """What is smaller than in the paper, and what is not there at all."""
     lines = []
     for family in families(groups(context.scale.trainings, context.records)):
-        finished = sum(len(group.records) for group in family)
+        finished = sum(len(group.finished) for group in family)
         planned = sum(len(group.trainings) for group in family)
-        first = next((record for group in family for record in group.records), None)
+        first = next((run for group in family for run in group.finished.values()), None)
         reduced = first.reduced if first else family[0].settings.reductions
         s = family[0].settings
         lines.append(
@@ -107,42 +108,44 @@ def reductions(context: Context, targets: Sequence[Target]) -> list[Html]:
     left = [target.name for target in TARGETS.values() if target not in targets]
     if left:
         missing.append(tag("li", tag("strong", "not asked for: "), ", ".join(left)))
-    head = ["data, network", "networks", "finished", "reduced against the paper"]
+    heads = [
+        Column("data, network"),
+        *(Column(w, words=True) for w in ("networks", "finished", "reduced against the paper")),
+    ]
     return [
         tag("p", context.scale.meaning),
-        table("What was reduced", head, lines, text=(1, 2, 3)),
+        Table(heads, lines, "What was reduced"),
         tag("ul", missing) if missing else tag("p", "Nothing is left out."),
     ]
 
 
-def runs(context: Context) -> list[Html]:
+def runs(context: Context) -> Parts:
     """Every run: where, how, how long; and on what machines."""
-    records = [record for group in groups(context.scale.trainings, context.records) for record in group.records]
-    if not records:
+    made = groups(context.scale.trainings, context.records)
+    finished = {training: run for group in made for training, run in group.finished.items()}
+    if not finished:
         return [absent("no run is finished.")]
-    lines = [_run(context, record) for record in records]
-    head = ["run", "seed", "device", "training took", "test error %"]
-    seconds = sum(record.seconds for record in records)
-    environments = Counter(_environment(run.config.get("environment", {})) for r in records for run in r.parts)
-    commands = [tag("li", tag("code", record.parts[0].config.get("command", ""))) for record in records]
+    lines = []
+    for training, run in finished.items():
+        environment = run.config.get("environment", {})
+        device = environment.get("device", "?") if isinstance(environment, dict) else "?"
+        name = Links([(training.name, context.address(run))])
+        lines.append([name, str(training.settings.seed), device, duration(run.seconds), run.test_error])
+    seconds = sum(run.seconds for run in finished.values())
+    networks = [network for run in finished.values() for network in run.networks]
+    environments = Counter(_environment(network.config.get("environment", {})) for network in networks)
+    commands = [portable(str(run.config.get("command", ""))) for run in finished.values()]
+    heads = [*map(Column, ("run", "seed", "device", "training took")), Column("test error %", ".2f")]
     return [
-        tag("p", f"{len(records)} runs, {duration(seconds)} of training in all."),
-        table("Runs", head, lines),
+        tag("p", f"{len(finished)} runs, {duration(seconds)} of training in all."),
+        Table(heads, lines, "Runs"),
         tag("h3", "Computed with"),
         tag("ul", [tag("li", f"{text} ({count} networks)") for text, count in environments.items()]),
-        tag("details", tag("summary", "The commands of all runs"), tag("ol", commands, class_="commands")),
-    ]
-
-
-def _run(context: Context, record: Record) -> list[Any]:
-    environment = record.parts[0].config.get("environment", {})
-    device = environment.get("device", "?") if isinstance(environment, dict) else "?"
-    return [
-        link(record.training.name, context.href(record.folder)),
-        str(record.training.settings.seed),
-        device,
-        duration(record.seconds),
-        f"{record.test_error:.2f}",
+        tag(
+            "details",
+            tag("summary", "The commands of all runs"),
+            tag("ol", [tag("li", tag("code", command)) for command in commands], class_="commands"),
+        ),
     ]
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.report.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_HERE, NOT_RUN, Context, absent, not_comparable, plus_minus
-from experiments.report.groups import Comparison, Group, Unit, compare, families, groups
+from experiments.figures.charts import Bar, interval_chart
+from experiments.report.context import DATASETS, NOT_HERE, Context, Parts, absent, chart, not_comparable
+from experiments.report.groups import Group, compare, families, groups
 from experiments.reproduction.scales import BASE, HALF
 from experiments.reproduction.steps import Training
-from experiments.tables.html import Html, join, link, note, table, tag
-from experiments.train.cifar import settings
+from experiments.tables.html import link, note, tag
+from experiments.tables.table import Column, Table
+from experiments.train.cifar import CifarSettings
 from minicnn.analysis.statistics import Interval, paired_difference
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
+
+BEHIND = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
 
 
 def paper_key(row: Any) -> Any:
@@ -30,13 +33,13 @@ def paper_dataset(group: Group) -> str:
     return "cifar10" if group.settings.dataset == "textures" else group.settings.dataset
 
 
-def brief(context: Context) -> list[Html]:
+def brief(context: Context) -> Parts:
     """The paper's main comparison in words, with nothing said that has no interval."""
-    cards: list[Html] = []
+    cards = []
     for family in families(groups(context.scale.table1, context.records)):
         by_key = {settings_key(group.settings): group for group in family}
         if BASE in by_key and HALF in by_key:
-            made = compare(by_key[HALF], by_key[BASE], context.data)
+            made = compare(by_key[HALF], by_key[BASE])
             words = made.verdict if made else "No pair of these networks is finished."
             kind = {-1: "good", 1: "bad", 0: "so-so"}[made.seeds.sign if made else 0]
             cards.append(tag("li", tag("strong", describe(family[0])), tag("span", words), class_=f"card {kind}"))
@@ -49,17 +52,17 @@ def brief(context: Context) -> list[Html]:
     return [tag("p", words), tag("ul", cards, class_="cards"), *([warning] if reduced else [])]
 
 
-def table1(context: Context) -> list[Html]:
+def table1(context: Context) -> Parts:
     return error_tables(context, TABLE_1, context.scale.table1, "Table 1")
 
 
-def table2(context: Context) -> list[Html]:
+def table2(context: Context) -> Parts:
     return error_tables(context, TABLE_2, context.scale.table2, "Table 2")
 
 
-def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Training], name: str) -> list[Html]:
+def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Training], name: str) -> Parts:
     """For each data set of the paper, the networks that were trained alike; or that there are none."""
-    found: list[Html] = []
+    found: Parts = []
     made = families(groups(trainings, context.records))
     for dataset in ("cifar10", "cifar100"):
         rows = [row for row in paper if row.dataset == dataset]
@@ -68,12 +71,12 @@ def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Tra
         if not here:
             found.append(tag("h3", DATASETS[dataset]))
             found.append(absent("no network is trained on it at this scale."))
-            found.append(_table(context, title, rows, []))
+            found += _errors(context, title, rows, [], name)
         for family in here:
             how, own = describe(family[0]), family[0].settings.dataset == dataset
             caption = f"{name}: {how}" if own else f"{title} in the paper, ours: {how}"
-            found += [tag("h3", how), _table(context, caption, rows, family)]
-            found += comparisons(context, family, rows)
+            found += [tag("h3", how), *_errors(context, caption, rows, family, name)]
+            found += comparisons(family, rows)
     return found
 
 
@@ -87,85 +90,77 @@ def describe(group: Group) -> str:
     return f"{DATASETS[s.dataset]}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
 
 
-def _table(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group]) -> Html:
+def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group], series: str) -> Parts:
     by_key = {settings_key(group.settings): group for group in family}
-    train = hasattr(rows[0], "train")
-    head = ["network", "parameters", "runs", "ours: train %", "ours: test %"]
-    head += [*(["paper: train %"] if train else []), "paper: Single %", "paper: Average %", "paper: Vote %"]
+    train, votes = hasattr(rows[0], "train"), any(group.protocol == "folds" for group in family)
+    heads = [Column("network"), Column("parameters", ","), Column("runs", words=True)]
+    heads += [Column("ours: train %", ".2f"), Column("ours: test %", ".2f")]
+    heads += [Column("ours: vote %", ".2f")] if votes else []
+    heads += [Column("paper: train %", ".2f")] if train else []
+    heads += [Column(f"paper: {name} %", ".2f") for name in ("Single", "Average", "Vote")]
     lines = []
     for row in rows:
         group = by_key.get(paper_key(row))
+        average = Interval(row.average, row.average - row.average_error, row.average + row.average_error, 10)
         lines.append(
             [
                 _name(row) if group is None else group.label,
-                f"{group.parameters:,}" if group is not None and group.records else "",
+                group.parameters if group is not None and group.finished else None,
                 NOT_HERE if group is None else context.runs_of(group),
-                NOT_RUN if group is None else plus_minus(group.interval("train_error")),
-                NOT_RUN if group is None else _test(group),
-                *([f"{row.train:.2f}"] if train else []),
-                f"{row.single:.2f}",
-                f"{row.average:.2f} ± {row.average_error:.2f}",
-                f"{row.vote:.2f}",
+                group and group.interval("train_error"),
+                group and group.interval("test_error"),
+                *([group and vote(group)] if votes else []),
+                *([row.train] if train else []),
+                row.single,
+                average,
+                row.vote,
             ]
         )
     reduced = family[0].settings.reductions if family else []
-    behind = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
-    return join([table(title, head, lines, text=(2,)), note(behind, not_comparable(reduced))])
+    return [Table(heads, lines, title, series), note(BEHIND, not_comparable(reduced))]
 
 
 def _name(row: Any) -> str:
     """As we call the network of a row of the paper."""
-    return settings(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
+    return CifarSettings.of(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
 
 
-def _test(group: Group) -> Html | str:
-    """Of folds also the vote."""
-    votes = [f"{record.result['vote']:.2f}" for record in group.records if "vote" in record.result]
-    return join([plus_minus(group.interval("test_error")), f"; vote {', '.join(votes)}" if votes else None])
+def vote(group: Group) -> float | None:
+    """Of its first folds."""
+    return next((float(run.result["vote"]) for run in group.finished.values() if "vote" in run.result), None)
 
 
-def comparisons(context: Context, family: Sequence[Group], rows: Sequence[Any]) -> list[Html]:
+def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
     """Each network against the baseline, which is the first row of the paper's table."""
     order = [paper_key(row) for row in rows]
     ordered = sorted(family, key=lambda group: order.index(settings_key(group.settings)))
     base = next((group for group in ordered if settings_key(group.settings) == order[0]), None)
     if base is None:
         return []
-    found = [compare(group, base, context.data) for group in ordered if group is not base]
+    found = [compare(group, base) for group in ordered if group is not base]
     made = [comparison for comparison in found if comparison is not None]
     if not made:
         return [absent("no comparison: the baseline and another network, with the same seed, must be finished.")]
-    bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
-    title = f"Test error less that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
-    p = any(c.p is not None for c in made)
-    lines = [[c.one.label, *_cells(c, p)] for c in made]
-    head = ["network", "difference, points", f"95 % over {base.unit}", "95 % over test images"]
-    head += ["McNemar: p"] if p else []
-    verdicts = [tag("li", c.verdict) for c in made]
-    caption = f"Against {base.label}: {describe(base)}"
+    heads = [Column("network"), Column("difference, points", "+.2f")]
+    heads += [Column(f"95 % over {base.unit}", "+.2f", ends=True), Column("95 % over test images", "+.2f", ends=True)]
+    lines = [[c.one.label, c.seeds.mean, c.seeds, c.images] for c in made]
+    if any(c.p is not None for c in made):
+        heads.append(Column("McNemar: p", ".2g"))
+        lines = [[*line, c.p] for line, c in zip(lines, made, strict=True)]
     folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
     explained = (
         f"Over {base.unit}: Student's t on paired differences, what a new training may give. Over test images: paired "
         "bootstrap of these networks, what other images may give. Each interval covers with 95 % by itself; of twenty, "
         f"one misses.{folds}"
     )
-    chart = [interval_chart(title, bars, x="points")] if any(bar.low is not None for bar in bars) else []
-    return [tag("ul", verdicts), *chart, table(caption, head, lines), note(explained)]
+    bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
+    title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
+    charts = [chart(interval_chart(bars, x="points"), title)] if any(bar.low is not None for bar in bars) else []
+    table = Table(heads, lines, f"Against {base.label}: {describe(base)}", "Against the baseline")
+    return [tag("ul", [tag("li", c.verdict) for c in made]), *charts, table, note(explained)]
 
 
-def _cells(c: Comparison, p: bool) -> list[str]:
-    """The last, where it is asked for: of one pair of networks, how likely such a difference is by chance."""
-    last = "-" if c.p is None else f"{c.p:.2g}"
-    return [f"{c.seeds.mean:+.2f}", _range(c.seeds), _range(c.images), *([last] if p else [])]
-
-
-def _range(interval: Interval | None) -> str:
-    if interval is None or interval.low is None or interval.high is None:
-        return "none"
-    return f"{interval.low:+.2f} to {interval.high:+.2f}"
-
-
-def table3(context: Context) -> list[Html]:
+def table3(context: Context) -> Parts:
     """Others' numbers are the paper's; ours are those of Table 2, the vote where there are folds."""
     made = groups(context.scale.table2, context.records)
     at: dict[tuple[str, str], tuple[int, ...]] = {("vgg", "cifar10"): (), ("vgg", "cifar100"): ()}
@@ -175,23 +170,21 @@ def table3(context: Context) -> list[Html]:
         if (model, dataset) not in at:
             return "others' work"
         fitting = [g for g in made if g.settings.at == at[model, dataset] and paper_dataset(g) == dataset]
-        best = max(fitting, key=lambda g: (bool(g.records), g.protocol == "folds"), default=None)
-        return NOT_HERE if best is None else _test(best)
+        best = max(fitting, key=lambda g: (bool(g.finished), g.protocol == "folds"), default=None)
+        return NOT_HERE if best is None else vote(best) or best.interval("test_error")
 
-    head = ["method", "paper: CIFAR-10 %", "ours: CIFAR-10 %", "paper: CIFAR-100 %", "ours: CIFAR-100 %"]
-    lines = [
-        [r.label, f"{r.cifar10:.2f}", ours(r.model, "cifar10"), f"{r.cifar100:.2f}", ours(r.model, "cifar100")]
-        for r in TABLE_3
-    ]
+    heads = [Column("method")]
+    heads += [Column(f"{who}: {data} %", ".2f") for data in ("CIFAR-10", "CIFAR-100") for who in ("paper", "ours")]
+    lines = [[r.label, r.cifar10, ours(r.model, "cifar10"), r.cifar100, ours(r.model, "cifar100")] for r in TABLE_3]
     words = (
         "The paper's VGG rows are votes of ten networks, the others single networks, and its VGG + CReLU row is two "
         "networks: CReLU at conv1, 3 for CIFAR-10 and at conv1, 3, 5 for CIFAR-100 (E26)."
     )
     reduced = made[0].settings.reductions if made else []
-    return [table("Table 3: comparison on CIFAR", head, lines), note(words, not_comparable(reduced))]
+    return [Table(heads, lines, "Table 3: comparison on CIFAR"), note(words, not_comparable(reduced))]
 
 
-def gap(context: Context) -> list[Html]:
+def gap(context: Context) -> Parts:
     """Training and test error of all finished networks of Table 1, and what lies between them."""
     papers = {(paper_key(row), row.dataset): row for row in TABLE_1}
     lines: list[list[Any]] = []
@@ -200,28 +193,27 @@ def gap(context: Context) -> list[Html]:
         base = next((group for group in family if settings_key(group.settings) == BASE), None)
         for group in family:
             row = papers[settings_key(group.settings), paper_dataset(group)]
-            train, test = group.interval("train_error"), group.interval("test_error")
-            ours = [plus_minus(found) for found in (train, test, group.interval("test_error", less="train_error"))]
-            less = "" if group is base or base is None else plus_minus(_gap_less(group, base), sign="+")
+            ours = [group.interval("train_error"), group.interval("test_error")]
+            ours.append(group.interval("test_error", minus="train_error"))
+            against = "" if group is base or base is None else _gap_minus(group, base)
             name = f"{group.label}, {DATASETS[group.settings.dataset]}"
-            lines.append([name, *ours, less, f"{row.single - row.train:.2f}"])
+            lines.append([name, *ours, against, row.single - row.train])
         reduced |= dict.fromkeys(family[0].settings.reductions)
-    head = ["network", "train %", "test %", "gap, points", "less ReLU (base)", "paper's gap"]
+    heads = [Column("network"), Column("train %", ".2f"), Column("test %", ".2f"), Column("gap, points", ".2f")]
+    heads += [Column("minus ReLU (base)", "+.2f"), Column("paper's gap", ".2f")]
     words = (
-        "Gap: test error less training error, of the same network, both without augmentation and dropout; ± as in "
-        "Table 1. Less ReLU (base): how much larger it is than the baseline's, by networks of the same seed. The paper "
-        "finds a smaller gap for CReLU, with as many filters and twice the parameters."
+        "Gap: test error minus training error, of the same network, both without augmentation and dropout; ± as in "
+        "Table 1. Minus ReLU (base): how much larger it is than the baseline's, by networks of the same seed. The "
+        "paper finds a smaller gap for CReLU, with as many filters and twice the parameters."
     )
-    return [table("Section 4.1: training and test error", head, lines), note(words, not_comparable([*reduced]))]
+    return [Table(heads, lines, "Section 4.1: training and test error"), note(words, not_comparable([*reduced]))]
 
 
-def _gap_less(group: Group, base: Group) -> Interval | None:
-    """The gap of a network less that of the baseline, over what both have."""
-
-    def gap(of: Group, unit: Unit) -> float:
-        result = of.runs[unit].result
-        return float(result["test_error"]) - float(result["train_error"])
-
-    units = [unit for unit in group.runs if unit in base.runs]
-    own, others = ([gap(of, unit) for unit in units] for of in (group, base))
+def _gap_minus(group: Group, base: Group) -> Interval | None:
+    """The gap of a network minus that of the baseline, over what both have."""
+    units = [unit for unit in group.networks if unit in base.networks]
+    own, others = (
+        [float(result["test_error"]) - float(result["train_error"]) for result in results]
+        for results in ([of.networks[unit].result for unit in units] for of in (group, base))
+    )
     return paired_difference(own, others) if units else None

@@ -6,8 +6,9 @@ import base64
 import csv
 import math
 import os
+import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,28 +19,33 @@ from experiments.cli.files import read_json
 from experiments.report.groups import Group
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import Scale
-from experiments.reproduction.steps import Step, Training
+from experiments.reproduction.steps import Analysis, Training
 from experiments.reproduction.targets import TARGETS, Files
-from experiments.tables.html import Html, escape, join, link, tag
-from minicnn.analysis.statistics import Interval
+from experiments.tables.html import Html, escape, tag
+from experiments.tables.table import Links, Table
+from experiments.train.run import Run
 
-NOT_RUN, NOT_YET, NOT_HERE = "–", "not run yet", "not at this scale"  # noqa: RUF001
+Parts = list[Html | Table]  # of a section
+NOT_YET, NOT_HERE = "not run yet", "not at this scale"
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Textures", "imagenet": "ImageNet"}
+LINE = 1000  # characters of an embedded picture per line, so that tools for text can cope with the page
 
 
 @dataclass(frozen=True)
 class Context:
-    """home: the folder of the report; data: where data sets are, by name."""
+    """home: the folder of the report; embed: whether pictures are in the page itself, or in files beside it."""
 
     home: Path
     scale: Scale
     records: Records
-    data: Mapping[str, Path]
     files: Files
+    embed: bool = True
 
-    def href(self, folder: Path) -> str:
-        """A relative link."""
-        return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
+    def address(self, run: Run) -> str | None:
+        """A relative link to the folder of a run; None if it is in an archive, which has no such folders."""
+        if run.folder.is_relative_to(self.home) or self.records.source(run) in (None, *self.records.roots):
+            return quote(os.path.relpath(run.folder, self.home).replace(os.sep, "/")) + "/"
+        return None
 
     def data_of(self, settings: Any) -> str:
         """What a network was trained on; pictures that were generated are not ImageNet."""
@@ -50,43 +56,57 @@ class Context:
     def title(self, training: Training) -> str:
         return f"{training.settings.label}, {self.data_of(training.settings)}"
 
-    def analyses(self, target: str) -> list[Step]:
+    def analyses(self, target: str) -> list[Analysis]:
         """What a target shows beside trainings."""
-        return [step for step in TARGETS[target].steps(self.scale, self.files) if step.makes]
+        steps = TARGETS[target].steps(self.scale, self.files)
+        return [step for step in steps if isinstance(step, Analysis) and step.makes]
 
-    def folder(self, step: Step) -> Path | None:
-        """Where a finished analysis is."""
-        return self.records.analysis(step)
-
-    def runs_of(self, group: Group) -> Html | str:
+    def runs_of(self, group: Group) -> Links | str:
         """How many there are, each linked to its folder."""
         damaged = sum(training.name in self.records.problems for training in group.trainings)
-        if not group.records:
+        if not group.finished:
             return f"{damaged} unusable" if damaged else NOT_YET
-        links: list[Any] = []
-        for record in group.records:
-            links += [", " if links else None, link(f"seed {record.training.settings.seed}", self.href(record.folder))]
-        missing = len(group.trainings) - len(group.records)
+        links = [(f"seed {run.settings.seed}", self.address(run)) for run in group.finished.values()]
+        missing = len(group.trainings) - len(links)
         unusable = f", {damaged} unusable" if damaged else ""
-        return join([links, f" ({missing} missing{unusable})" if missing else None])
+        return Links(links, f" ({missing} missing{unusable})" if missing else "")
+
+    def picture(self, path: Path, words: str) -> Html:
+        """A PNG file; `words` are its caption, and say what it shows to who cannot see it."""
+        try:
+            content = path.read_bytes()
+        except OSError:
+            return absent(f"no picture ({path.name}): {DRAWN}")
+        root = next(root for root in self.records.roots if path.is_relative_to(root))
+        source = inline("png", content) if self.embed else quote(path.relative_to(root).as_posix())
+        return figure(tag("img", src=source, alt=words, loading="lazy"), words)
 
 
-def plus_minus(interval: Interval | None, digits: int = 2, sign: str = "") -> Html | str:
-    """ "25.05 ± 0.40", or the mean alone where there is no interval."""
-    if interval is None:
-        return NOT_RUN
-    mean = f"{interval.mean:{sign}.{digits}f}"
-    if interval.half is None:
-        return join([f"{mean} ", tag("abbr", "(1)", title="one network: no interval")])
-    return f"{mean} ± {interval.half:.{digits}f}"
+DRAWN = "it is drawn where matplotlib is installed (pip install '.[figures]' in the repository)."
 
 
-def number(value: Any, digits: int = 3, sign: str = "") -> str:
-    """A cell of a CSV file, which is text from a file: escaped where it is put in, "-" where it is empty or NaN."""
+def figure(content: Html, words: str) -> Html:
+    return tag("figure", tag("div", content, class_="paper"), tag("figcaption", words))
+
+
+def chart(svg: str | None, words: str) -> Html:
+    """A chart that is made for the page."""
+    if svg is None:
+        return absent(f"no chart: {DRAWN}")
+    return figure(tag("img", src=inline("svg+xml", svg.encode()), alt=words, loading="lazy"), words)
+
+
+def inline(kind: str, content: bytes) -> str:
+    """The address of a picture that is in the page itself."""
+    return f"data:image/{kind};base64," + textwrap.fill(base64.b64encode(content).decode(), LINE)
+
+
+def value(cell: Any) -> float | None:
+    """A cell of a file; None where it holds no number."""
     try:
-        return "-" if math.isnan(float(value)) else f"{float(value):{sign}.{digits}f}"
+        return None if math.isnan(float(cell)) else float(cell)
     except (TypeError, ValueError):
-        return "-" if value in (None, "") else str(value)
+        return None
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -105,17 +125,6 @@ def read_results(path: Path) -> dict[str, Any]:
     except (OSError, UsageError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def picture(path: Path, words: str) -> Html:
-    """A PNG file in the page itself; `words` are its caption, and say what it shows to who cannot see it."""
-    try:
-        content = base64.b64encode(path.read_bytes()).decode()
-    except OSError:
-        why = f"no picture ({path.name}): it is drawn where matplotlib is installed (pip install 'minicnn[figures]')."
-        return absent(why)
-    image = tag("img", src=f"data:image/png;base64,{content}", alt=words, loading="lazy")
-    return tag("figure", tag("div", image, class_="paper"), tag("figcaption", words))
 
 
 def not_comparable(reduced: Sequence[str]) -> str:

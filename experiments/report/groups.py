@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.reproduction.records import Record, Records, wrong_images
+from experiments.reproduction.records import Records
 from experiments.reproduction.steps import Training
 from experiments.train.run import Run
 from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
@@ -20,10 +19,10 @@ Unit = tuple[int, str]  # a network: its seed, and its fold
 
 @dataclass(frozen=True)
 class Group:
-    """The trainings of one network, and those of them that are finished."""
+    """The trainings of one network, and the runs of those that are finished."""
 
     trainings: tuple[Training, ...]
-    records: tuple[Record, ...]
+    finished: dict[Training, Run]
 
     @property
     def settings(self) -> Any:
@@ -48,17 +47,17 @@ class Group:
         return s.dataset, getattr(s, "model", "imagenet"), s.scale, s.recipe, s.epochs, s.subset, self.protocol
 
     @cached_property
-    def runs(self) -> dict[Unit, Run]:
+    def networks(self) -> dict[Unit, Run]:
         return {
-            (record.training.settings.seed, part): run
-            for record in self.records
-            for part, run in zip(record.training.parts, record.parts, strict=True)
+            (training.settings.seed, part): network
+            for training, run in self.finished.items()
+            for part, network in zip(training.parts, run.networks, strict=True)
         }
 
-    def interval(self, name: str, *, less: str | None = None) -> Interval | None:
-        """Of a number in result.json over seeds and folds; of its difference to another, `less`."""
-        results = [run.result for run in self.runs.values()]
-        values = [float(result[name]) - (float(result[less]) if less else 0.0) for result in results]
+    def interval(self, name: str, *, minus: str | None = None) -> Interval | None:
+        """Of a number in result.json over seeds and folds; of its difference to another, `minus`."""
+        results = [network.result for network in self.networks.values()]
+        values = [float(result[name]) - (float(result[minus]) if minus else 0.0) for result in results]
         return t_interval(values) if values else None
 
     @cached_property
@@ -68,14 +67,13 @@ class Group:
 
 def groups(trainings: Iterable[Training], records: Records) -> list[Group]:
     """In the order of the trainings."""
-    found: dict[Any, list[Training]] = {}
+    found: dict[Training, list[Training]] = {}
     for training in trainings:
         found.setdefault(training.network, []).append(training)
-    made = []
-    for of_one in found.values():
-        finished = (records.training(training) for training in of_one)
-        made.append(Group(tuple(of_one), tuple(record for record in finished if record is not None)))
-    return made
+    return [
+        Group(tuple(of_one), {one: run for one in of_one if (run := records.run(one)) is not None})
+        for of_one in found.values()
+    ]
 
 
 def families(of: Iterable[Group]) -> list[list[Group]]:
@@ -88,7 +86,7 @@ def families(of: Iterable[Group]) -> list[list[Group]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The test error of one network less that of another: over seeds, and over test images where these are known."""
+    """The test error of one network minus that of another: over seeds, and over test images where these are known."""
 
     one: Group
     other: Group
@@ -102,18 +100,17 @@ class Comparison:
         return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
 
 
-def compare(one: Group, other: Group, data: Mapping[str, Path]) -> Comparison | None:
+def compare(one: Group, other: Group) -> Comparison | None:
     """By what both have: the same seeds and folds; None if there is nothing."""
-    units = [unit for unit in one.runs if unit in other.runs]
+    units = [unit for unit in one.networks if unit in other.networks]
     if not units:
         return None
-    errors, others = ([float(g.runs[unit].result["test_error"]) for unit in units] for g in (one, other))
-    where = data.get(one.settings.dataset)
-    wrong = [wrong_images(group.runs[unit], where) for group in (one, other) for unit in units]
-    known = [w for w in wrong if w is not None]
+    errors, others = ([float(g.networks[unit].result["test_error"]) for unit in units] for g in (one, other))
+    found = [group.networks[unit].predictions() for group in (one, other) for unit in units]
+    wrong = [predicted != right for predicted, right in (both for both in found if both is not None)]
     images = p = None
-    if len(known) == len(wrong) and len({w.shape for w in known}) == 1:
-        a, b = np.array(known[: len(units)]), np.array(known[len(units) :])
+    if len(wrong) == len(found) and len({w.shape for w in wrong}) == 1:
+        a, b = np.array(wrong[: len(units)]), np.array(wrong[len(units) :])
         images = bootstrap(a, b)
         p = mcnemar(a[0], b[0]) if len(units) == 1 else None
     return Comparison(one, other, paired_difference(errors, others), images, p)

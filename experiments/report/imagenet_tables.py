@@ -2,52 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from experiments.report.context import NOT_HERE, NOT_RUN, Context, not_comparable, number
+from experiments.report.context import NOT_HERE, Context, Parts, not_comparable
 from experiments.report.groups import Group, groups
-from experiments.tables.html import Html, note, table
+from experiments.tables.html import note
+from experiments.tables.table import Column, Table
 from reference.paper import TABLE_4, TABLE_5, parameter_counts
 
 TOPS = {"top1": "top-1", "top5": "top-5", "top1_ten": "top-1, ten crops", "top5_ten": "top-5, ten crops"}
 
 
-def table4(context: Context) -> list[Html]:
+def table4(context: Context) -> Parts:
     made = {group.settings.variant: group for group in groups(context.scale.table4, context.records)}
-    head = ["network", "runs", *(f"{who}: {text} %" for text in TOPS.values() for who in ("ours", "paper"))]
-    lines: list[list[Any]] = []
+    heads = [Column("network"), Column("runs", words=True)]
+    heads += [Column(f"{who}: {text} %", ".2f") for text in TOPS.values() for who in ("ours", "paper")]
+    lines = []
     for row in TABLE_4:
         group = made.get(row.model)
-        cells = [text for name in TOPS for text in (_top(group, name), f"{getattr(row, name):.2f}")]
-        lines.append([row.label, NOT_HERE if group is None else context.runs_of(group), *cells])
-    reduced = sorted({word for group in made.values() for record in group.records for word in record.reduced})
+        runs = NOT_HERE if group is None else context.runs_of(group)
+        lines.append([row.label, runs, *(x for name in TOPS for x in (_top(group, name), getattr(row, name)))])
+    reduced = sorted({word for group in made.values() for run in group.finished.values() for word in run.reduced})
     words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) otherwise (E29)."
     own = context.data_of(context.scale.photo_pair.relu.settings)
     title = "Table 4: validation errors on ImageNet" + ("" if own == "ImageNet" else f" in the paper, {own} in ours")
-    return [table(title, head, lines, text=(1,)), note(words, not_comparable(reduced))]
+    return [Table(heads, lines, title), note(words, not_comparable(reduced))]
 
 
-def _top(group: Group | None, name: str) -> str:
-    values = [record.result[name] for record in (group.records if group else ()) if name in record.result]
-    return number(values[0], 2) if values else NOT_RUN
+def _top(group: Group | None, name: str) -> float | None:
+    found = [run.result[name] for run in (group.finished.values() if group else ()) if name in run.result]
+    return found[0] if found else None
 
 
-def table5(context: Context) -> list[Html]:
+def table5(context: Context) -> Parts:
     made = {group.settings.variant: group for group in groups(context.scale.table4, context.records)}
-    head = [
-        "method",
-        "paper: parameters",
-        "ours, counted",
-        *(f"paper: {text} %" for text in TOPS.values()),
-        "ours: top-1 %",
-    ]
+    heads = [Column("method"), Column("paper: parameters"), Column("ours, counted", ",")]
+    heads += [*(Column(f"paper: {text} %", ".2f") for text in TOPS.values()), Column("ours: top-1 %", ".2f")]
     lines = []
     for row in TABLE_5:
         counts = parameter_counts("imagenet", row.model, "imagenet")
-        printed = [number(getattr(row, name), 2) for name in TOPS]
         ours = _top(made[row.model], "top1") if row.model in made else "others' work"
-        lines.append(
-            [row.label, f"{row.params_millions:g} M", f"{counts.corrected:,}" if counts else "", *printed, ours]
-        )
+        printed = [getattr(row, name) for name in TOPS]
+        lines.append([row.label, f"{row.params_millions:g} M", counts and counts.corrected, *printed, ours])
     words = "Counts are of the full networks with the tables corrected; the errors are those of Table 4."
-    return [table("Table 5: comparison on ImageNet", head, lines), note(words)]
+    return [Table(heads, lines, "Table 5: comparison on ImageNet"), note(words)]

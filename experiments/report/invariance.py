@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from experiments.report.charts import Bar, interval_chart
-from experiments.report.context import Context, picture, plus_minus
-from experiments.report.repeats import BEHIND, Repeats, Row, differences, each, first_seed, over, value
-from experiments.tables.html import Html, note, table
+from experiments.figures.charts import Bar, interval_chart
+from experiments.report.context import Context, Parts, chart, value
+from experiments.report.repeats import BEHIND, Repeats, Row, each, over, tested
+from experiments.tables.html import note
+from experiments.tables.table import Column, Table
 
 WAYS = {
     "as in the paper": (True, "paper"),
@@ -18,13 +19,14 @@ WAYS = {
 }
 
 
-def figure4(context: Context) -> list[Html]:
+def figure4(context: Context) -> Parts:
     def title(networks: Repeats) -> str:
         return f"{context.title(networks.of[0])}, and {networks.of[1].settings.label}"
 
-    def show(networks: Repeats) -> list[Html]:
+    def show(networks: Repeats) -> Parts:
         relu, crelu = (training.settings.label for training in networks.of)
-        head = ["layer", relu, crelu, *(f"difference, {way}" for way in WAYS)]
+        heads = [Column("layer"), *(Column(name, ".1f") for name in ("ReLU", "CReLU"))]
+        heads += [Column(f"difference, {way}", "+.1f") for way in WAYS]
         layers = {
             layer: [_scores(rows) for rows in of_seeds]
             for layer, of_seeds in networks.by_layer("invariance.csv").items()
@@ -33,25 +35,22 @@ def figure4(context: Context) -> list[Html]:
             way: [[seed[1, *which] - seed[0, *which] for seed in scores] for scores in layers.values()]
             for way, which in WAYS.items()
         }
-        columns = [differences(column, 1) for column in found.values()]
         lines = []
-        for (layer, scores), *cells in zip(layers.items(), *columns, strict=True):
-            own = [plus_minus(over(seed[network, True, "paper"] for seed in scores), 1) for network in (0, 1)]
+        for (layer, scores), *cells in zip(layers.items(), *map(tested, found.values()), strict=True):
+            own = [over(seed[network, True, "paper"] for seed in scores) for network in (0, 1)]
             lines.append([layer, *own, *cells])
         intervals = zip(layers, map(over, found["as in the paper"]), strict=True)
         bars = [Bar(layer, x.mean, x.low, x.high) for layer, x in intervals if x is not None and x.low is not None]
         words = "Invariance scores by layer, of trained and untrained networks, measured three ways"
-        _, folder = networks.done[0]
-        chart = f"Invariance score of {crelu} less that of {relu}, as in the paper; right: CReLU is more invariant"
+        caption = f"Invariance score of {crelu} minus that of {relu}, as in the paper; right: CReLU is more invariant"
         return [
-            picture(folder / "invariance.png", words + first_seed(networks)),
-            *([interval_chart(chart, bars, x="difference of the scores")] if bars else []),
-            table(f"Invariance scores, {title(networks)}", head, lines),
-            note(networks.links(context)),
+            context.picture(networks.first[1] / "invariance.png", words + networks.seed),
+            *([chart(interval_chart(bars, x="difference of the scores"), caption)] if bars else []),
+            Table(heads, lines, f"Invariance scores, {title(networks)}", "Invariance scores"),
         ]
 
     words = (
-        "1 is chance, 100 never changes. Differences are CReLU's score less ReLU's. The paper compares one side of "
+        "1 is chance, 100 never changes. Differences are CReLU's score minus ReLU's. The paper compares one side of "
         "ReLU networks with two sides of CReLU networks, and prints no numbers."
     )
     return [*each(context, "figure4", title, show), note(words), note(BEHIND)]
@@ -65,8 +64,9 @@ def _scores(rows: list[Row]) -> dict[tuple[int, bool, str], float]:
     names = list(dict.fromkeys(row["run"] for row in rows))
     found: dict[tuple[int, bool, str], float] = defaultdict(lambda: math.nan)
     for row in rows:
-        which = names.index(row["run"]), row["weights"] == "trained"
-        found.setdefault((*which, row["sides"]), value(row["score"]))
-        if row["as_in_paper"] == "True":
-            found.setdefault((*which, "paper"), value(row["score"]))
+        which, score = (names.index(row["run"]), row["weights"] == "trained"), value(row["score"])
+        if score is not None:
+            found.setdefault((*which, row["sides"]), score)
+            if row["as_in_paper"] == "True":
+                found.setdefault((*which, "paper"), score)
     return found

@@ -1,4 +1,4 @@
-"""The page: a section for every target, in the paper's order; written to report.html as one file with all in it."""
+"""The page: one section per target, in the paper's order; report.html, and its tables as CSV files beside it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import minicnn
+from experiments.cli.app import UsageError
 from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
-from experiments.report.context import Context
-from experiments.report.csv_tables import FOLDER, write_tables
-from experiments.reproduction.commands import Resources
-from experiments.reproduction.records import Records
-from experiments.reproduction.scales import Scale
+from experiments.report.context import Context, Parts
+from experiments.reproduction.archive import portable
 from experiments.reproduction.targets import Target
 from experiments.tables.html import Html, join, link, tag
+from experiments.tables.table import Table, file_name, write_csv
 from minicnn.checkpoint import atomic_write_text
 
-NAME = "report.html"
+NAME, TABLES = "report.html", "tables"
 PAPER = "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear Units"
-SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
+SECTIONS: dict[str, tuple[str, Callable[[Context], Parts]]] = {
     "table1": ("Table 1: CIFAR-10 and CIFAR-100", cifar_tables.table1),
     "table2": ("Table 2: CIFAR with VGG", cifar_tables.table2),
     "table3": ("Table 3: comparison on CIFAR", cifar_tables.table3),
@@ -38,29 +37,42 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], list[Html]]]] = {
 }
 
 
-def write_report(
-    home: Path,
-    targets: Sequence[Target],
-    scale: Scale,
-    records: Records,
-    means: Resources,
-    command: str,
-    *,
-    keep: bool = False,
-) -> Path:
-    """Write home/report.html, whole or not at all, and its tables; give its path.
+def write_report(context: Context, targets: Sequence[Target], command: str, *, keep: bool = False) -> Path:
+    """Write report.html into the folder of the context, whole or not at all, and its tables; give its path.
 
     keep    do not replace a report by one that lacks some of its tables
     """
-    made = page(Context(home, scale, records, means.data, means.files), targets, command)
-    home.mkdir(parents=True, exist_ok=True)
-    write_tables(made, home / FOLDER, keep=keep)
-    atomic_write_text(home / NAME, made)
-    return home / NAME
+    sections = sections_of(context, targets, command)
+    context.home.mkdir(parents=True, exist_ok=True)
+    write_tables([part for _, parts in sections.values() for part in parts if isinstance(part, Table)], context, keep)
+    atomic_write_text(context.home / NAME, page(context, sections))
+    return context.home / NAME
 
 
-def page(context: Context, targets: Sequence[Target], command: str) -> Html:
-    parts = {
+def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
+    """One CSV file per series of tables; those of an earlier page go, or with `keep` are an error."""
+    folder = context.home / TABLES
+    series: dict[str, list[Table]] = {}
+    for table in tables:
+        series.setdefault(f"{file_name(table.series or table.caption)}.csv", []).append(table)
+    old = {path.name for path in folder.glob("*.csv")} - series.keys()
+    if keep and old:
+        raise UsageError(
+            f"{folder} has tables that this report lacks, and nothing of the report there was changed: "
+            f"{', '.join(sorted(old))}.  Name their targets too (--report runs nothing), or remove them"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, of_one in series.items():
+        atomic_write_text(folder / name, write_csv(of_one))
+    for name in old:
+        (folder / name).unlink(missing_ok=True)
+
+
+Sections = dict[str, tuple[str, Parts]]  # by name: title and content
+
+
+def sections_of(context: Context, targets: Sequence[Target], command: str) -> Sections:
+    parts: Sections = {
         "brief": ("In brief", cifar_tables.brief(context)),
         "reduced": ("What was reduced", appendix.reductions(context, targets)),
     }
@@ -68,18 +80,26 @@ def page(context: Context, targets: Sequence[Target], command: str) -> Html:
         title, make = SECTIONS[target.name]
         parts[target.name] = (title, make(context))
     parts["curves"] = ("Learning curves", appendix.curves(context))
-    parts["runs"] = ("How it was made", [tag("pre", tag("code", command)), *appendix.runs(context)])
-    links = [tag("li", link(title.split(":")[0], f"#{name}")) for name, (title, _) in parts.items()]
+    parts["runs"] = ("How it was made", [tag("pre", tag("code", portable(command))), *appendix.runs(context)])
+    return parts
+
+
+def page(context: Context, sections: Sections) -> Html:
+    links = [tag("li", link(title.split(":")[0], f"#{name}")) for name, (title, _) in sections.items()]
+    shown = [
+        tag(
+            "section",
+            tag("h2", title, id=name),
+            [part.html() if isinstance(part, Table) else part for part in parts],
+        )
+        for name, (title, parts) in sections.items()
+    ]
     body = join(
         [
             tag("a", "To the results", href="#results", class_="skip"),
             header(context),
             tag("nav", tag("ul", links), aria_label="Contents"),
-            tag(
-                "main",
-                [tag("section", tag("h2", title, id=name), content) for name, (title, content) in parts.items()],
-                id="results",
-            ),
+            tag("main", shown, id="results"),
             tag("footer", "Made by minicnn. Intervals are 95 %; errors are in percent, differences in points."),
         ]
     )

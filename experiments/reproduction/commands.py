@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments import photos
 from experiments.cli.app import command
 from experiments.reproduction.records import Records
-from experiments.reproduction.steps import IMAGENET, PICTURES, RUNS, Step
-from experiments.reproduction.targets import Files
+from experiments.reproduction.steps import PICTURES, Step, Training
+from experiments.reproduction.targets import GENERATE, Files
+from experiments.train.imagenet import ImagenetSettings
 from minicnn.backend import gpu_problem
 from minicnn.parallel import threads
 
-WITHOUT_DEVICE = ("experiments.theory", photos.MODULE)
+WITHOUT_DEVICE = ("experiments.theory", GENERATE.module)
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What the steps may use: devices (one for each worker, in turn), threads each, data sets by name, own files."""
+    """What the steps may use: devices (one per worker, in turn), threads each, data sets by name, the user's files."""
 
     devices: tuple[str, ...]
     threads: int
@@ -37,19 +37,20 @@ class Resources:
     def arguments(self, step: Step, records: Records, slot: int = 0) -> list[str]:
         """All that follows the name of the module."""
         made = list(step.options)
-        for training in step.of:
-            record = records.training(training)
-            made += ["--run", str(record.folder if record else records.root / RUNS / training.name)]
-        if step.file is not None:
-            made += ["--weights", str(step.file)]
+        if isinstance(step, Training):
+            made += ["--resume"]
+            if isinstance(step.settings, ImagenetSettings):
+                made += ["--workers", str(self.threads)]
+        else:
+            for training in step.of:
+                run = records.run(training)
+                made += ["--run", str(run.folder if run else training.folder(records.root))]
+            if step.file is not None:
+                made += ["--weights", str(step.file)]
         if step.data == "imagenet":
             made += ["--data", str(self.files.imagenet or records.root / PICTURES)]
         elif step.data in self.data:
             made += ["--data", str(self.data[step.data])]
-        if step.training is not None:
-            made += ["--resume"]
-        if step.module == IMAGENET:
-            made += ["--workers", str(self.threads)]
         if step.module not in WITHOUT_DEVICE:
             made += ["--device", self.devices[slot % len(self.devices)]]
         return [*made, "--out", str(step.folder(records.root))]
@@ -59,7 +60,7 @@ class Resources:
 
 
 def resources(device: str, workers: int | None, data: Mapping[str, Path], files: Files) -> Resources:
-    """Devices and threads for so many workers: with "auto" one GPU each, where there are some.
+    """Devices and threads for this many workers: with "auto" one GPU each, where there are some.
 
     None: the workers are ranks on other machines, each of which has all threads and finds its own GPU.
     """

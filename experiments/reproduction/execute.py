@@ -23,22 +23,13 @@ from experiments.cli.app import duration
 from experiments.cli.files import write_json
 from experiments.cli.ranks import run_program
 from experiments.reproduction.commands import Resources
+from experiments.reproduction.plan import DONE, FAILED, INTERRUPTED, NOT_STARTED, Status
 from experiments.reproduction.records import Records
-from experiments.reproduction.steps import LOGS, STAMP, Step
+from experiments.reproduction.steps import LOGS, STAMP, Step, Training
 
 CHILD = (sys.executable, "-m", "experiments.reproduction.child")
-INTERRUPTED = 130
+SAVED = 130  # exit code of a training that was stopped
 POLL = 0.2  # seconds
-
-
-@dataclass
-class Outcome:
-    """What came of a step: "done", "failed", "interrupted" or "not started", and why."""
-
-    step: Step
-    how: str
-    why: str = ""
-    seconds: float = 0.0
 
 
 @dataclass
@@ -50,14 +41,14 @@ class Executor:
     workers: int
     stop: Callable[[], bool]
     pool: Pool | None = None  # of ranks that do the work, as many as `workers`; None: it is done on this machine
-    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _outcomes: dict[str, Status] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _shown: dict[str, int] = field(default_factory=dict)  # by step: how many bytes of its log were shown
 
-    def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Outcome]:
+    def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Status]:
         """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
         (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
-        left, busy = list(steps), dict[Future[Outcome], Step]()
+        left, busy = list(steps), dict[Future[Status], Step]()
         unfinished, bad, stopping = {step.name for step in steps}, set(blocked), False
         slots: SimpleQueue[int] = SimpleQueue()
         for slot in range(self.workers):
@@ -79,7 +70,7 @@ class Executor:
                 for future in done:
                     step, outcome = busy.pop(future), future.result()
                     unfinished.discard(step.name)
-                    if outcome.how != "done":
+                    if outcome.state != DONE:
                         bad.add(step.name)
                     self._note(outcome)
         return list(self._outcomes.values())
@@ -90,14 +81,14 @@ class Executor:
         for step in left:
             if waits := [name for name in step.needs if name in bad]:
                 bad.add(step.name)
-                self._note(Outcome(step, "not started", f"needs {', '.join(waits)}"))
+                self._note(Status(step, NOT_STARTED, f"needs {', '.join(waits)}"))
             else:
                 remaining.append(step)
         return remaining
 
     def _give_up(self, left: Sequence[Step]) -> list[Step]:
         for step in left:
-            self._outcomes[step.name] = Outcome(step, "not started", "interrupted before it began")
+            self._outcomes[step.name] = Status(step, NOT_STARTED, "interrupted before it began")
         return []
 
     @contextmanager
@@ -109,11 +100,11 @@ class Executor:
             self._signal(signal.SIGKILL)
             raise
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: Status) -> None:
         self._outcomes[outcome.step.name] = outcome
         why = f": {outcome.why}" if outcome.why else ""
         took = f", {duration(outcome.seconds)}" if outcome.seconds else ""
-        print(f"{outcome.how}  {outcome.step.name}{took}{why}", file=sys.stderr, flush=True)
+        print(f"{outcome.state}  {outcome.step.name}{took}{why}", file=sys.stderr, flush=True)
 
     def _signal(self, number: signal.Signals) -> None:
         """To all that runs: SIGINT asks to save and stop."""
@@ -121,20 +112,20 @@ class Executor:
             if process.poll() is None:
                 process.send_signal(number)
 
-    def _do(self, step: Step, slots: SimpleQueue[int], number: str) -> Outcome:
+    def _do(self, step: Step, slots: SimpleQueue[int], number: str) -> Status:
         """In a thread: one step in a process, to its end."""
         slot, start = slots.get(), time.monotonic()
         try:
             print(f"{number}  {step.name}", file=sys.stderr, flush=True)
             code, why = self._process(step, slot)
-            how, why = self._finished(step) if code == 0 else ("failed", why)
+            how, why = self._finished(step) if code == 0 else (FAILED, why)
         except OSError as error:  # no space for the log or the stamp, no memory for a process
-            code, how, why = 1, "failed", str(error)
+            code, how, why = 1, FAILED, str(error)
         finally:
             slots.put(slot)
         if code != 0 and self.stop():
-            how, why = "interrupted", "saved" if step.training and code == INTERRUPTED else ""
-        return Outcome(step, how, why, time.monotonic() - start)
+            how, why = INTERRUPTED, "saved" if isinstance(step, Training) and code == SAVED else ""
+        return Status(step, how, why, time.monotonic() - start)
 
     def _log(self, step: Step, kind: str) -> Path:
         return self.records.root / LOGS / f"{step.name}.{kind}"
@@ -174,14 +165,14 @@ class Executor:
 
     def _finished(self, step: Step) -> tuple[str, str]:
         """("done" or "failed", why): check that the result is there; remember what an analysis was made of."""
-        if step.training is not None:
-            record = self.records.training(step.training)
-            if record is None:
-                return "failed", self.records.problems.get(step.name, "it ended without a result")
-            return "done", f"test error {record.test_error:.2f} %"
+        if isinstance(step, Training):
+            run = self.records.run(step)
+            if run is None:
+                return FAILED, self.records.problems.get(step.name, "it ended without a result")
+            return DONE, f"test error {run.test_error:.2f} %"
         if step.makes:
             write_json(step.folder(self.records.root) / STAMP, self.records.stamp(step))
-        return "done", ""
+        return DONE, ""
 
     def _show_log(self, step: Step) -> None:
         """Pass on the whole lines that a step has said since the last call."""

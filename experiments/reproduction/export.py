@@ -1,90 +1,76 @@
-"""The small part of what was done, in a folder to commit or to move to another machine (records.py reads it)."""
+"""From a reproduction to an archive: what is finished, and small."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from experiments.reproduction.records import PREDICTIONS, Record, Records, predictions
-from experiments.reproduction.steps import RUNS, STAMP, Step
-from experiments.train.run import EXPORTED, Run, open_run
+from experiments.reproduction.archive import is_archive, pack, unpack
+from experiments.reproduction.records import Records
+from experiments.reproduction.steps import Step, Training
+from experiments.train.arrays import PREDICTIONS
+from experiments.train.run import WEIGHTS, Run
 from minicnn.backend import CPU
-from minicnn.checkpoint import CheckpointError, atomic_write_bytes, load, save
+from minicnn.checkpoint import save
 
-COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json", PREDICTIONS, EXPORTED)
+COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json")
 LARGEST_WEIGHTS, LARGEST_FILE = 1_000_000, 200_000  # bytes, of a network and of a file of an analysis
 
 
-def export(records: Records, steps: Sequence[Step], folder: Path, data: Mapping[str, Path]) -> tuple[int, int]:
-    """Write what is finished of the steps; (trainings, analyses) that were.
+def export(records: Records, steps: Sequence[Step], archive: Path) -> tuple[int, int]:
+    """Add what is finished of the steps to an archive; (trainings, analyses) that were.
 
     Weights are exported of the networks that an analysis looks at, one seed of each: enough to look at them again.
+    Pictures likewise: the report shows those of the first seed.
     """
     trainings = analyses = 0
-    looked_at = {training.name for step in steps for training in step.of if training.settings.seed == 0}
-    for step in steps:
-        if step.training is not None:
-            record = records.training(step.training)
-            if record is not None:
-                _export_training(record, folder / RUNS / step.name, data.get(step.data), step.name in looked_at)
-                trainings += 1
-        elif (source := records.analysis(step) if step.makes else None) is not None:
-            _copy_small_files(source, step.folder(folder))
-            analyses += 1
+    looked_at = {one.name for step in steps if not isinstance(step, Training) for one in step.of}
+    with tempfile.TemporaryDirectory() as temporary:
+        tree = Path(temporary)
+        if is_archive(archive):
+            unpack(archive, tree)
+        for step in steps:
+            folder = step.folder(tree)
+            if isinstance(step, Training):
+                run = records.run(step)
+                if run is not None:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    _copy_run(run, folder, weights=step.name in looked_at and step.settings.seed == 0)
+                    trainings += 1
+            elif (source := records.analysis(step) if step.makes else None) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                _copy_analysis(source, folder, pictures=all(one.settings.seed == 0 for one in step.of))
+                analyses += 1
+        pack(tree, archive)
     return trainings, analyses
 
 
-def _export_training(record: Record, folder: Path, data: Path | None, weights: bool) -> None:
-    for run, part in zip(record.parts, record.training.parts, strict=True):
-        _export_run(run, folder / part, data, weights)
-    if record.training.protocol != "plain":
-        atomic_write_bytes(folder / "result.json", (record.folder / "result.json").read_bytes())
+def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
+    for network in run.networks:
+        place = folder / network.folder.relative_to(run.folder)
+        _copy(network.folder, place, COPIED)
+        if (found := network.predictions()) is not None:
+            kind = "u1" if network.settings.classes <= 256 else "<u2"
+            save(place / PREDICTIONS, dict(zip(("predicted", "right"), (x.astype(kind) for x in found), strict=True)))
+        arrays = network.model(CPU).state_dict() if weights and network.has_weights else {}
+        if arrays and sum(array.nbytes for array in arrays.values()) <= LARGEST_WEIGHTS:
+            save(place / WEIGHTS, arrays)
+    if run.parts:
+        _copy(run.folder, folder, ("result.json",))
 
 
-def _export_run(run: Run, folder: Path, data: Path | None, weights: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if folder.resolve() == run.folder.resolve():
-        return
-    for name in COPIED:
-        if (run.folder / name).exists():
-            _copy(run.folder / name, folder / name)
-    if (found := predictions(run, data)) is not None:
-        _save(folder / PREDICTIONS, dict(zip(("predicted", "right"), found, strict=True)))
-    elif predictions(open_run(folder), data) is None:
-        (folder / PREDICTIONS).unlink(missing_ok=True)  # of a network that was there before
-    arrays = run.model(CPU).state_dict() if weights and run.has_weights else {}
-    if arrays and sum(array.nbytes for array in arrays.values()) <= LARGEST_WEIGHTS:
-        _save(folder / EXPORTED, arrays)
-    elif weights:
-        (folder / EXPORTED).unlink(missing_ok=True)
-
-
-def _save(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Unless they are there already."""
-    try:
-        there, _ = load(path)
-    except CheckpointError:
-        there = {}
-    if there.keys() != arrays.keys() or not all(np.array_equal(there[name], arrays[name]) for name in arrays):
-        path.unlink(missing_ok=True)  # else `save` would keep it as the previous one
-        save(path, arrays)
-
-
-def _copy_small_files(source: Path, folder: Path) -> None:
-    """The stamp comes last: a folder that has it is complete."""
-    if folder.resolve() == source.resolve():
-        return
+def _copy_analysis(source: Path, folder: Path, *, pictures: bool) -> None:
     files = [path for path in source.rglob("*") if path.is_file() and path.stat().st_size <= LARGEST_FILE]
-    for path in sorted(files, key=lambda path: path.name == STAMP):
-        target = folder / path.relative_to(source)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _copy(path, target)
+    kinds = (".json", ".csv", *((".png",) if pictures else ()))
+    for path in files:
+        if path.suffix in kinds:
+            _copy(path.parent, folder / path.parent.relative_to(source), (path.name,))
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Unless it is there already, so that an export can be made again and again."""
-    content = source.read_bytes()
-    if not target.exists() or target.read_bytes() != content:
-        atomic_write_bytes(target, content)
+def _copy(source: Path, folder: Path, names: Sequence[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (source / name).exists():
+            shutil.copyfile(source / name, folder / name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from experiments.reproduction.steps import CIFAR, IMAGENET, Training
+from experiments.reproduction.steps import Training, convpool, photo, vgg
 from reference.paper import TABLE_1, TABLE_2, TABLE_4
 
 MODELS = tuple((row.act, row.width) for row in TABLE_1 if row.dataset == "cifar10")
@@ -27,7 +28,7 @@ class Scale:
     """The trainings of each table, in the order in which they are worth having.
 
     meaning       what its results are worth, for the report
-    missing       {target: why it is not, or not all of it, at this scale}
+    missing       {target: why it, or a part of it, is not at this scale}
     invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
     generated     whether photographs are generated, unless there is an ImageNet (with_imagenet)
     """
@@ -63,52 +64,37 @@ class Scale:
         return (*self.table1, *self.table2, *self.table4)
 
 
-def convpool(act: str, width: str, *options: str) -> Training:
-    return Training(CIFAR, ("--act", act, *(() if width == "base" else ("--width", width)), *options))
+def seeded(seeds: int, make: Callable[[int], Iterable[Training]]) -> tuple[Training, ...]:
+    """Seed by seed, so that an interrupted reproduction leaves complete pairs."""
+    return tuple(training for seed in range(seeds) for training in make(seed))
 
 
-def vgg(at: Sequence[int], *options: str) -> Training:
-    where = ("--act", "crelu", "--at", ",".join(map(str, at))) if at else ()
-    return Training(CIFAR, ("--model", "vgg", *where, *options))
+def pairs(name: str, seeds: int, **settings: Any) -> tuple[Pair, ...]:
+    """One per seed, so that what the analyses find has an interval over seeds, too."""
+    return tuple(
+        Pair(f"{name}-seed{seed}", *(convpool(*model, **settings, seed=seed) for model in (BASE, HALF)))
+        for seed in range(seeds)
+    )
 
 
-def photo(variant: str, *options: str, generated: bool = False) -> Training:
-    return Training(IMAGENET, ("--variant", variant, *options), generated)
-
-
-def seeded(seeds: int, make: Callable[[tuple[str, ...]], Iterable[Training]]) -> tuple[Training, ...]:
-    """For every seed all networks, so that what is there after a while is pairs."""
-    return tuple(training for seed in range(seeds) for training in make(("--seed", str(seed))))
-
-
-def pairs(name: str, seeds: int, *options: str) -> tuple[Pair, ...]:
-    """One for every seed: what the analyses find has an interval over seeds, too."""
-
-    def of_seed(seed: int) -> Pair:
-        relu, crelu = (convpool(*model, *options, "--seed", str(seed)) for model in (BASE, HALF))
-        return Pair(f"{name}-seed{seed}", relu, crelu)
-
-    return tuple(map(of_seed, range(seeds)))
-
-
-TINY_PHOTOS = ("--scale", "0.1", "--side", "48", "--crop", "40", "--epochs", "2", "--batch", "16")
+TINY_PHOTOS: dict[str, Any] = {"scale": 0.1, "side": 48, "crop": 40, "epochs": 2, "batch": 16}
 NO_PHOTOGRAPHS = (
     "ImageNet is not at hand at this scale: tenths of the networks, trained on a few hundred generated pictures of "
     "textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
 )
 
 
-def photos(*options: str, generated: bool = False) -> tuple[Training, ...]:
-    return tuple(photo(row.model, *options, generated=generated) for row in TABLE_4)
+def photos(*, generated: bool = False, **settings: Any) -> tuple[Training, ...]:
+    return tuple(photo(row.model, generated=generated, **settings) for row in TABLE_4)
 
 
-def photo_pair(*options: str, generated: bool = False) -> Pair:
-    return Pair("imagenet", *(photo(name, *options, generated=generated) for name in ("baseline", "crelu-conv1-7")))
+def photo_pair(*, generated: bool = False, **settings: Any) -> Pair:
+    return Pair("imagenet", *(photo(name, generated=generated, **settings) for name in ("baseline", "crelu-conv1-7")))
 
 
 def smoke(seeds: int | None = None) -> Scale:
-    small = ("--dataset", "textures", "--scale", "0.1", "--subset", "2000", "--batch", "32", "--lr", "0.01")
-    common, deep = (*small, "--epochs", "3"), (*small, "--epochs", "2")
+    small: dict[str, Any] = {"dataset": "textures", "scale": 0.1, "subset": 2000, "batch": 32, "lr": 0.01}
+    common, deep = small | {"epochs": 3}, small | {"epochs": 2}
     return Scale(
         name="smoke",
         what="minutes: tenths of the networks, three epochs on 2,000 textures (no download); shows that all runs",
@@ -116,11 +102,11 @@ def smoke(seeds: int | None = None) -> Scale:
             "Textures are a data set made by formulas. Numbers on it say nothing about the paper: this scale shows "
             "that every part runs, and what the report looks like."
         ),
-        table1=seeded(seeds or 2, lambda seed: (convpool(*model, *common, *seed) for model in MODELS)),
-        table2=seeded(1, lambda seed: (vgg(at, *deep, *seed) for at in DEEP)),
-        table4=photos(*TINY_PHOTOS, generated=True),
-        pairs=pairs("textures", seeds or 2, *common),
-        photo_pair=photo_pair(*TINY_PHOTOS, generated=True),
+        table1=seeded(seeds or 2, lambda seed: (convpool(*model, **common, seed=seed) for model in MODELS)),
+        table2=seeded(1, lambda seed: (vgg(at, **deep, seed=seed) for at in DEEP)),
+        table4=photos(**TINY_PHOTOS, generated=True),
+        pairs=pairs("textures", seeds or 2, **common),
+        photo_pair=photo_pair(**TINY_PHOTOS, generated=True),
         missing={"table4": NO_PHOTOGRAPHS},
         invariance=200,
         ratios=100,
@@ -129,9 +115,9 @@ def smoke(seeds: int | None = None) -> Scale:
 
 
 def cpu(seeds: int | None = None) -> Scale:
-    quarter = ("--scale", "0.25")
-    hundred = ("--dataset", "cifar100", *quarter)
-    whole = ("--epochs", "16")  # at full width: hours for each network, so one seed
+    quarter: dict[str, Any] = {"scale": 0.25}
+    hundred = quarter | {"dataset": "cifar100"}
+    whole: dict[str, Any] = {"epochs": 16}  # at full width: hours per network, so one seed
     several, fewer = seeds or 5, min(seeds or 3, 3)
     models = (HALF, *(model for model in MODELS if model != HALF))
     return Scale(
@@ -146,18 +132,18 @@ def cpu(seeds: int | None = None) -> Scale:
             "epochs. Neither agreement nor disagreement decides about the paper's numbers."
         ),
         table1=(
-            *seeded(several, lambda seed: (convpool(*model, *quarter, *seed) for model in models)),
-            *seeded(1, lambda seed: (convpool(*model, *whole, *seed) for model in (HALF, BASE))),
-            *seeded(fewer, lambda seed: (convpool(*model, *hundred, *seed) for model in (HALF, BASE))),
+            *seeded(several, lambda seed: (convpool(*model, **quarter, seed=seed) for model in models)),
+            *seeded(1, lambda seed: (convpool(*model, **whole, seed=seed) for model in (HALF, BASE))),
+            *seeded(fewer, lambda seed: (convpool(*model, **hundred, seed=seed) for model in (HALF, BASE))),
         ),
-        table2=seeded(fewer, lambda seed: (vgg(at, *quarter, *seed) for at in DEEP)),
-        table4=photos(*TINY_PHOTOS, generated=True),
+        table2=seeded(fewer, lambda seed: (vgg(at, **quarter, seed=seed) for at in DEEP)),
+        table4=photos(**TINY_PHOTOS, generated=True),
         pairs=(
-            *pairs("cifar10-quarter", several, *quarter),
-            *pairs("cifar10", 1, *whole),
-            *pairs("cifar100-quarter", fewer, *hundred),
+            *pairs("cifar10-quarter", several, **quarter),
+            *pairs("cifar10", 1, **whole),
+            *pairs("cifar100-quarter", fewer, **hundred),
         ),
-        photo_pair=photo_pair(*TINY_PHOTOS, generated=True),
+        photo_pair=photo_pair(**TINY_PHOTOS, generated=True),
         missing={
             "table1": "Of CIFAR-100 only the ReLU baseline and CReLU (half) are trained; the protocols Average and "
             "Vote take ten networks each and are left to the full scale",
@@ -170,18 +156,16 @@ def cpu(seeds: int | None = None) -> Scale:
 
 
 def full(seeds: int | None = None) -> Scale:
-    def paper(dataset: str, protocol: str) -> tuple[str, ...]:
-        other = () if dataset == "cifar10" else ("--dataset", dataset)
-        return (*other, "--recipe", "paper", "--protocol", protocol)
+    asked: list[dict[str, Any]] = [
+        {"dataset": dataset, "recipe": "paper", "protocol": protocol}
+        for protocol in ("single", "folds")
+        for dataset in ("cifar10", "cifar100")
+    ]
 
-    def of_table1(options: tuple[str, ...]) -> tuple[Training, ...]:
-        several = seeds if seeds and "single" in options else 1
-        return seeded(several, lambda seed: (convpool(*model, *options, *seed) for model in MODELS))
+    def of_table1(options: dict[str, Any]) -> tuple[Training, ...]:
+        several = seeds if seeds and options["protocol"] == "single" else 1
+        return seeded(several, lambda seed: (convpool(*model, **options, seed=seed) for model in MODELS))
 
-    def of_pairs(dataset: str) -> tuple[Pair, ...]:
-        return pairs(dataset, seeds or 1, *paper(dataset, "single"))
-
-    asked = [paper(dataset, protocol) for protocol in ("single", "folds") for dataset in ("cifar10", "cifar100")]
     return Scale(
         name="full",
         what="the paper's settings, for GPUs: full widths, 300 and 350 epochs, Single, Average and Vote, ImageNet",
@@ -190,9 +174,9 @@ def full(seeds: int | None = None) -> Scale:
             "number of epochs for CIFAR itself."
         ),
         table1=tuple(one for options in asked for one in of_table1(options)),
-        table2=tuple(vgg(at, *options, "--seed", "0") for options in asked for at in DEEP),
+        table2=tuple(vgg(at, **options) for options in asked for at in DEEP),
         table4=photos(),
-        pairs=(*of_pairs("cifar10"), *of_pairs("cifar100")),
+        pairs=tuple(pair for one in asked[:2] for pair in pairs(one["dataset"], seeds or 1, **one)),
         photo_pair=photo_pair(),
         missing={},
         generated=False,

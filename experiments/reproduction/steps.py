@@ -1,53 +1,44 @@
-"""What a reproduction consists of: trainings and analyses, each a command line of ours in a folder of its own.
+"""What a reproduction consists of: steps, each a command of ours in a folder of its own.  A step trains or analyses.
 
 <root>/runs/<name>/        a training, exactly as `python -m experiments.cifar` (or imagenet) makes it
-<root>/analyses/<name>/    an analysis of trainings, with stamp.json, which says of what it was made
+<root>/analyses/<name>/    an analysis of trainings, with stamp.json, which says what it was made of
 <root>/pictures/           generated photographs, where there is no ImageNet
 <root>/logs/<name>.err     what the command said, and .out what it printed
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from experiments.train import cifar_options as options
-from experiments.train import imagenet_options
-from experiments.train.cifar import Settings
+from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 
-CIFAR, IMAGENET = "experiments.cifar", "experiments.imagenet"
 RUNS, ANALYSES, PICTURES, LOGS, STAMP = "runs", "analyses", "pictures", "logs", "stamp.json"
 
 
 @dataclass(frozen=True)
 class Training:
-    """One training as the command line that does it, without paths: a module of experiments and its options.
+    """A training by a protocol.
 
     generated    whether it is on generated pictures, which must not be taken for one on photographs
     """
 
-    module: str
-    options: tuple[str, ...]
+    settings: Any  # CifarSettings or ImagenetSettings
+    protocol: str = "plain"
+    folds: int = 10
     generated: bool = False
 
-    @cached_property
-    def _parsed(self) -> Any:
-        parser = imagenet_options.parser if self.module == IMAGENET else options.parser
-        return parser(self.module, "").parse_args(self.options)
-
-    @cached_property
-    def settings(self) -> Settings | ImagenetSettings:
-        """What the command line stands for; the number of an ImageNet folder's classes is not known yet."""
-        checked = imagenet_options.checked_settings if self.module == IMAGENET else options.checked_settings
-        return checked(self._parsed)
+    @property
+    def module(self) -> str:
+        return self.settings.MODULE
 
     @property
-    def protocol(self) -> str:
-        return getattr(self._parsed, "protocol", "plain")
+    def options(self) -> tuple[str, ...]:
+        """Of its command line, without paths."""
+        how = () if self.protocol == "plain" else ("--protocol", self.protocol)
+        return (*self.settings.as_options(), *how, *(("--folds", str(self.folds)) if self.folds != 10 else ()))
 
     @property
     def name(self) -> str:
@@ -55,75 +46,82 @@ class Training:
         return self.settings.name + kind + ("" if self.protocol == "plain" else f"-{self.protocol}")
 
     @property
-    def network(self) -> tuple[Any, str]:
+    def network(self) -> Training:
         """The same for trainings that differ in the seed alone."""
-        return replace(self.settings, seed=0), self.protocol
+        return replace(self, settings=replace(self.settings, seed=0))
 
-    def is_mine(self, stored: Any) -> bool:
-        """Whether these are the settings in a config.json of this training."""
-        own = self.settings.as_json()
-        if self.module == IMAGENET and isinstance(stored, dict):
-            own["classes"] = stored.get("classes")
-        return bool(stored == own)
+    @property
+    def data(self) -> str:
+        return self.settings.dataset
 
-    @cached_property
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of steps that must be done before."""
+        return (PICTURES,) if self.generated else ()
+
+    @property
     def parts(self) -> tuple[str, ...]:
-        """Below its folder: where networks are whose results are reported."""
+        """Below its folder: where the networks are whose results are reported."""
         if self.protocol == "folds":
-            return tuple(f"fold{i}" for i in range(1, self._parsed.folds + 1))
+            return tuple(f"fold{i}" for i in range(1, self.folds + 1))
         return ("final",) if self.protocol == "single" else ("",)
 
     @property
     def trainings(self) -> int:
         """How many networks it trains."""
-        return {"plain": 1, "single": 2}.get(self.protocol, len(self.parts))
+        return 2 if self.protocol == "single" else len(self.parts)
+
+    def is_mine(self, stored: Any) -> bool:
+        """Whether these are the settings in a config.json of this training."""
+        own = self.settings.as_json()
+        if isinstance(self.settings, ImagenetSettings) and isinstance(stored, dict):
+            own["classes"] = stored.get("classes")  # those of the folder, which are not known here
+        return bool(stored == own)
+
+    def folder(self, root: Path) -> Path:
+        return root / RUNS / self.name
 
 
 @dataclass(frozen=True)
-class Step:
-    """Something to do.
+class Analysis:
+    """Something that is computed, of trainings or of nothing.
 
     options     say what is done, and are remembered with the result
-    needs       names of steps that must be done before
-    training    what it trains; None: it is an analysis, or makes the pictures
-    of          the trainings that an analysis looks at: their folders become --run
+    of          the trainings that it looks at: their folders become --run
     data        the data set that it reads: "cifar10", "cifar100", "textures", "imagenet" or ""
     file        of the user, that it reads as --weights: its content is remembered with the result
     makes       files by which its result is recognised, beside the stamp; pictures only where there is matplotlib
+    pictures    whether it needs the generated ones
     """
 
     name: str
     module: str
-    options: tuple[str, ...]
-    needs: tuple[str, ...] = ()
-    training: Training | None = None
+    options: tuple[str, ...] = ()
     of: tuple[Training, ...] = ()
     data: str = ""
     file: Path | None = None
     makes: tuple[str, ...] = ()
+    pictures: bool = False
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*(training.name for training in self.of), *((PICTURES,) if self.pictures else ()))
 
     def folder(self, root: Path) -> Path:
-        if self.name == PICTURES:
-            return root / PICTURES
-        return root / (RUNS if self.training else ANALYSES) / self.name
+        return root / PICTURES if self.name == PICTURES else root / ANALYSES / self.name
 
 
-def training_step(training: Training, *, needs: Sequence[str] = ()) -> Step:
-    data = training.settings.dataset
-    return Step(training.name, training.module, training.options, tuple(needs), training=training, data=data)
+Step = Training | Analysis
 
 
-def analysis_step(
-    kind: str,
-    what: str,
-    of: Sequence[Training],
-    arguments: Sequence[str] = (),
-    *,
-    data: str = "",
-    makes: Sequence[str] = (),
-    needs: Sequence[str] = (),
-) -> Step:
-    """experiments.<kind> on trainings, in analyses/<kind>-<what>."""
-    name, module = f"{kind}-{what}", f"experiments.{kind}"
-    before = (*(training.name for training in of), *needs)
-    return Step(name, module, tuple(arguments), before, of=tuple(of), data=data, makes=tuple(makes))
+def convpool(act: str, width: str, protocol: str = "plain", folds: int = 10, **settings: Any) -> Training:
+    return Training(CifarSettings.of(act=act, width=width, **settings), protocol, folds)
+
+
+def vgg(at: tuple[int, ...], protocol: str = "plain", **settings: Any) -> Training:
+    act = {"act": "crelu", "at": at} if at else {}
+    return Training(CifarSettings.of(model="vgg", **act, **settings), protocol)
+
+
+def photo(variant: str, *, generated: bool = False, **settings: Any) -> Training:
+    return Training(ImagenetSettings.of(variant=variant, **settings), generated=generated)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments import photos
 from experiments.cli.app import UsageError
 from experiments.reproduction.scales import Pair, Scale
-from experiments.reproduction.steps import PICTURES, Step, Training, analysis_step, training_step
+from experiments.reproduction.steps import PICTURES, Analysis, Step, Training
 
 ALEXNET = "pairing-alexnet"  # the step that looks at the user's AlexNet
+GENERATE = Analysis(PICTURES, "experiments.photos")
 
 
 @dataclass(frozen=True)
@@ -37,72 +37,75 @@ class Target:
     also: tuple[str, ...] = ()
 
 
-def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
-    """Trainings on photographs, after the pictures where they are generated; none where there are no photographs."""
-    if scale.generated:
-        return [Step(PICTURES, photos.MODULE, ()), *(training_step(training, needs=(PICTURES,)) for training in of)]
-    return [training_step(training) for training in of] if has_photographs(scale, files) else []
-
-
 def table1(scale: Scale, files: Files) -> list[Step]:
-    return [training_step(training) for training in scale.table1]
+    return [*scale.table1]
 
 
 def table2(scale: Scale, files: Files) -> list[Step]:
-    return [training_step(training) for training in scale.table2]
+    return [*scale.table2]
 
 
 def table4(scale: Scale, files: Files) -> list[Step]:
     return photo_trainings(scale, files, scale.table4)
 
 
-Analysis = Callable[[Scale, Files, Pair], Step]
+def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
+    """Trainings on photographs, after the pictures where they are generated; none where there are no photographs."""
+    return [*([GENERATE] if scale.generated else []), *of] if has_photographs(scale, files) else []
 
 
-def pairing(scale: Scale, files: Files, pair: Pair) -> Step:
-    makes = [f"{_folder(run)}/histograms.png" for run in (pair.relu, pair.crelu)]
-    return analysis_step("pairing", pair.name, (pair.relu, pair.crelu), makes=makes)
+def pairing(scale: Scale, pair: Pair) -> Analysis:
+    return _analysis("pairing", pair, (pair.relu, pair.crelu), makes=("{}/histograms.png",))
 
 
-def correlation(scale: Scale, files: Files, pair: Pair) -> Step:
-    return analysis_step("correlation", pair.name, (pair.crelu,), makes=("correlation.csv", "correlation.png"))
+def correlation(scale: Scale, pair: Pair) -> Analysis:
+    return _analysis("correlation", pair, (pair.crelu,), makes=("correlation.csv", "correlation.png"))
 
 
-def invariance(scale: Scale, files: Files, pair: Pair) -> Step:
-    needs = _pictures(scale, pair)
-    some = scale.invariance and not needs  # of generated pictures all: they are few
-    subset = ("--subset", str(scale.invariance)) if some else ()
-    data, makes = pair.crelu.settings.dataset, ("invariance.csv", "invariance.png")
-    return analysis_step("invariance", pair.name, (pair.relu, pair.crelu), subset, data=data, makes=makes, needs=needs)
+def invariance(scale: Scale, pair: Pair) -> Analysis:
+    some = scale.invariance and not pair.crelu.generated  # of generated pictures all: they are few
+    options = ("--subset", str(scale.invariance)) if some else ()
+    makes = ("invariance.csv", "invariance.png")
+    return _analysis("invariance", pair, (pair.relu, pair.crelu), options, images=True, makes=makes)
 
 
-def reconstruction(scale: Scale, files: Files, pair: Pair) -> Step:
+def reconstruction(scale: Scale, pair: Pair) -> Analysis:
     options = ("--subset", str(scale.ratios), "--count", str(scale.shown))
-    needs = _pictures(scale, pair)
-    data, makes = pair.crelu.settings.dataset, (f"{_folder(pair.crelu)}-images.png",)
-    return analysis_step("reconstruction", pair.name, (pair.crelu,), options, data=data, makes=makes, needs=needs)
+    return _analysis("reconstruction", pair, (pair.crelu,), options, images=True, makes=("{}-images.png",))
 
 
-def _pictures(scale: Scale, pair: Pair) -> tuple[str, ...]:
-    """What an analysis that looks at images needs beside its trainings."""
-    return (PICTURES,) if pair is scale.photo_pair and scale.generated else ()
+def _analysis(
+    kind: str,
+    pair: Pair,
+    of: tuple[Training, ...],
+    options: tuple[str, ...] = (),
+    *,
+    images: bool = False,
+    makes: Sequence[str],
+) -> Analysis:
+    """experiments.<kind> on networks of a pair; {} in a name of a file is what it calls a network."""
+    called = [training.name + ("-final" if training.protocol == "single" else "") for training in of]
+    return Analysis(
+        name=f"{kind}-{pair.name}",
+        module=f"experiments.{kind}",
+        options=options,
+        of=of,
+        data=pair.crelu.data if images else "",
+        makes=tuple(dict.fromkeys(name.format(network) for name in makes for network in called)),
+        pictures=images and pair.crelu.generated,
+    )
 
 
-def _folder(training: Training) -> str:
-    """What an analysis calls a training, by its folder."""
-    return training.name + ("-final" if training.protocol == "single" else "")
-
-
-def on_pairs(analysis: Analysis, *, photographs: bool) -> Callable[[Scale, Files], list[Step]]:
+def on_pairs(analysis: Callable[[Scale, Pair], Analysis], *, photographs: bool) -> Callable[[Scale, Files], list[Step]]:
     """An analysis of every pair, after its trainings; of the pair of ImageNet networks too, if `photographs`."""
 
     def steps(scale: Scale, files: Files) -> list[Step]:
         found: list[Step] = []
         for pair in scale.pairs:
-            step = analysis(scale, files, pair)
-            found += [*map(training_step, step.of), step]
+            step = analysis(scale, pair)
+            found += [*step.of, step]
         if photographs and has_photographs(scale, files):
-            step = analysis(scale, files, scale.photo_pair)
+            step = analysis(scale, scale.photo_pair)
             found += [*photo_trainings(scale, files, step.of), step]
         return found
 
@@ -110,16 +113,17 @@ def on_pairs(analysis: Analysis, *, photographs: bool) -> Callable[[Scale, Files
 
 
 def alexnet(scale: Scale, files: Files) -> list[Step]:
-    """The filters of an AlexNet, and where there are none, of our own ReLU networks."""
+    """The filters of an AlexNet, where they are given, and of our own ReLU networks."""
     own = on_pairs(pairing, photographs=False)(scale, files)
     if files.alexnet is None:
         return own
     makes = (f"{files.alexnet.stem}/histograms.png", f"{files.alexnet.stem}/filters.png")
-    return [Step(ALEXNET, "experiments.pairing", ("--draws", "20"), file=files.alexnet, makes=makes), *own]
+    given = Analysis(ALEXNET, "experiments.pairing", ("--draws", "20"), file=files.alexnet, makes=makes)
+    return [given, *own]
 
 
 def theory(scale: Scale, files: Files) -> list[Step]:
-    return [Step("theory", "experiments.theory", ("--figures",), makes=("results.json",))]
+    return [Analysis("theory", "experiments.theory", ("--figures",), makes=("results.json",))]
 
 
 def nothing(scale: Scale, files: Files) -> list[Step]:

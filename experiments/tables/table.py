@@ -46,28 +46,27 @@ class Bold(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Words that lead somewhere, (words, address) each, and more words behind them."""
+    """Words that lead somewhere, (words, address or None) each, and more words behind them."""
 
-    to: Sequence[tuple[str, str]]
+    to: Sequence[tuple[str, str | None]]
     rest: str = ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, as many as there are columns; a column that is only a heading may be given as a string."""
+    """Rows of cells, as many as there are columns; a column that is only a heading may be given as a string.
+
+    series    a name for tables of the same kind, which are written into one CSV file
+    """
 
     columns: Sequence[Column | str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
+    series: str = ""
 
     @property
     def heads(self) -> list[Column]:
         return [column if isinstance(column, Column) else Column(column) for column in self.columns]
-
-    @property
-    def name(self) -> str:
-        """For a file: the caption in small letters, without spaces."""
-        return re.sub(r"[^a-z0-9.]+", "-", self.caption.lower()).strip("-")
 
     def text(self) -> str:
         """Columns of text, the first to the left, the others to the right."""
@@ -86,6 +85,10 @@ class Table:
 
     def csv(self) -> str:
         """Numbers as they are, whatever their column shows of them."""
+        return write_csv([self])
+
+    def values(self) -> list[list[Any]]:
+        """The heads and the rows of a CSV file."""
         made: list[list[Any]] = []
         for i, column in enumerate(self.heads):
             head, bare = column.head, [_bare(row[i]) for row in self.rows]
@@ -97,9 +100,7 @@ class Table:
             made.append([head, *(_number(cell.mean if isinstance(cell, Interval) else cell) for cell in bare)])
             if any(x is not None and x.half is not None for x in intervals):
                 made.append([f"{head} ±", *(_number(x and x.half) for x in intervals)])
-        file = io.StringIO(newline="")
-        csv.writer(file, lineterminator="\n").writerows(zip(*made, strict=True))
-        return file.getvalue()
+        return [list(line) for line in zip(*made, strict=True)]
 
     def html(self) -> Html:
         """In a box of its own that scrolls where it is too wide; the first cell of a row is its heading."""
@@ -121,6 +122,26 @@ class Table:
 
     def _shown(self, missing: str = "-") -> list[list[str]]:
         return [[_text(cell, c, missing) for cell, c in zip(row, self.heads, strict=True)] for row in self.rows]
+
+
+def write_csv(tables: Sequence[Table]) -> str:
+    """Tables of a series below each other; if they are one, its first column says which they are."""
+    values = [table.values() for table in tables]
+    heads = list(dict.fromkeys(head for own, *_ in values for head in own))
+    named = any(table.series for table in tables)
+    lines = [["table", *heads] if named else heads]
+    for table, (own, *rows) in zip(tables, values, strict=True):
+        for row in rows:
+            cells = dict(zip(own, row, strict=True))
+            lines.append([*([table.caption] if named else []), *(cells.get(head, "") for head in heads)])
+    file = io.StringIO(newline="")
+    csv.writer(file, lineterminator="\n").writerows(lines)
+    return file.getvalue()
+
+
+def file_name(words: str) -> str:
+    """For a file: in small letters, without spaces."""
+    return re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-")
 
 
 def text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -160,7 +181,7 @@ def _html(cell: Any, column: Column) -> Html:
     if isinstance(cell, Links):
         found: list[Any] = []
         for words, address in cell.to:
-            found += [", " if found else None, link(words, address)]
+            found += [", " if found else None, link(words, address) if address else words]
         return join([*found, cell.rest])
     if isinstance(cell, Interval) and cell.half is None and not column.ends:
         return join([f"{cell.mean:{column.form}} ", tag("abbr", "(1)", title="one network: no interval")])

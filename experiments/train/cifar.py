@@ -1,42 +1,135 @@
-"""What a CIFAR run consists of: the network, the recipe, the data, in one frozen record that JSON can hold.
+"""What a training on CIFAR (or another data set of small images) consists of: the network, the recipe, the data.
 
 A recipe is everything about training that is not the network: `paper` is what the citations say, `short` ten epochs of
-one cycle, for CPUs.  Their numbers are in RECIPES, where they come from in docs/recipes.md.
+one cycle, for CPUs.  docs/recipes.md says where the numbers in RECIPES come from.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import argparse
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
 
-from experiments.cli.values import WIDEST, Stored, check_numbers
+from experiments.train.settings import Option, Settings
 from minicnn.data.augment import Augmentation
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models import convpool, vgg
+from minicnn.models.convpool import WIDTHS
+from minicnn.models.table import ACTIVATIONS
 from minicnn.nn import Sequential, init
 from minicnn.optim import SGD
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
+from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
 
 MODELS = ("convpool", "convpool-c", "vgg")
-DATASETS = {name: entry.classes for name, entry in CATALOGUE.items()}
-TRAIN_IMAGES = {name: entry.train for name, entry in CATALOGUE.items()}
-TEST_IMAGES = {name: entry.test for name, entry in CATALOGUE.items()}
+Rates = tuple[float, float, float]
+
+
+class Recipe(NamedTuple):
+    """The part of the settings that a recipe gives to a kind of network."""
+
+    epochs: int
+    lr: float
+    weight_decay: float
+    clip: float | None
+    shift: int
+    dropout: Rates
+
+
+RECIPES = {
+    "paper": {
+        "convpool": Recipe(350, 0.01, 1e-3, clip=None, shift=0, dropout=(0.2, 0.5, 0.5)),
+        "vgg": Recipe(300, 0.1, 5e-4, clip=None, shift=4, dropout=(0.0, 0.0, 0.0)),
+    },
+    "short": {
+        "convpool": Recipe(10, 0.04, 5e-4, clip=2.0, shift=0, dropout=(0.0, 0.1, 0.1)),
+        "vgg": Recipe(10, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0)),
+    },
+}
+DEFAULTS: dict[str, Any] = {
+    "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
+    "bn_before_act": False, "dataset": "cifar10", "subset": None, "recipe": "short", "batch": 128, "flip": True,
+    "seed": 0,
+}  # fmt: skip
+
+
+def _layers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    rates = tuple(float(part) for part in text.split(","))
+    if len(rates) != 3:
+        raise argparse.ArgumentTypeError("three rates are needed, such as 0.2,0.5,0.5")
+    return rates
+
+
+OPTIONS = {
+    "the network": {
+        "model": Option(
+            "convpool: 8 convolutions, as the paper prints it (default); convpool-c: the original with 9; vgg: 13 with "
+            "batch normalisation",
+            choices=MODELS,
+        ),
+        "act": Option("activation (default relu, the paper's baseline)", choices=ACTIVATIONS),
+        "width": Option(
+            "the paper's numbers of filters (default base); CReLU with half has half the baseline's parameters",
+            choices=WIDTHS,
+        ),
+        "at": Option(
+            "vgg: the convolutions that get --act, with half the filters (default 1,3,5); the others keep ReLU",
+            type=_layers,
+            metavar="1,3,5",
+        ),
+        "scale": Option("multiply every width, for small machines: 0.25 is 16 times less work"),
+        "dropout": Option(
+            "convpool: rates on the input, after pool1, after pool2 (default: the recipe's)",
+            type=_rates,
+            metavar="A,B,C",
+        ),
+        "logits_act": Option("convpool: a ReLU on the logits, as printed; such a network can die"),
+        "bn_before_act": Option("vgg: keep batch normalisation before CReLU (the table prints none)"),
+    },
+    "data": {
+        "dataset": Option("textures needs no download and proves nothing", choices=tuple(CATALOGUE)),
+        "subset": Option("train on N images, chosen at random from the seed", metavar="N"),
+    },
+    "training": {
+        "recipe": Option(
+            "short: ten epochs of one cycle, for CPUs (default); paper: what the citations say, 300 or 350",
+            choices=tuple(RECIPES),
+        ),
+        "epochs": Option("length of the schedule (default: the recipe's)"),
+        "batch": Option("images per batch (default 128)"),
+        "lr": Option("learning rate, the highest of the schedule"),
+        "weight_decay": Option("default: the recipe's"),
+        "clip": Option("largest norm of the gradient"),
+        "shift": Option("random shifts by up to this many pixels"),
+        "seed": Option("of weights, order, augmentation and dropout (default 0)"),
+    },
+}
 
 
 @dataclass(frozen=True)
-class Settings(Stored):
+class CifarSettings(Settings):
     """Everything that determines the result of one training, beside the device and the images held out."""
 
-    dataset: str
-    subset: int | None  # train on so many images only
+    MODULE: ClassVar = "experiments.cifar"
+    OPTIONS: ClassVar = OPTIONS
+    KEYS: ClassVar = ("model", "act", "recipe")
+    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "clip", "subset")
+    NOT_NEGATIVE: ClassVar = ("weight_decay", "shift", "seed")
+
     model: str
     act: str
     width: str
-    at: tuple[int, ...]
+    at: tuple[int, ...]  # vgg only
     scale: float
+    dropout: Rates  # convpool only
     logits_act: bool
     bn_before_act: bool
-    dropout: tuple[float, float, float]  # convpool only
+    dataset: str
+    subset: int | None
     recipe: str
     epochs: int
     batch: int
@@ -47,29 +140,36 @@ class Settings(Stored):
     shift: int
     seed: int
 
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        given = {name: value for name, value in given.items() if value is not None}
+        values = DEFAULTS | given
+        network = "vgg" if values["model"] == "vgg" else "convpool"
+        values = RECIPES[values["recipe"]][network]._asdict() | values
+        if network == "vgg" and values["act"] != "relu" and "at" not in given:
+            values["at"] = (1, 3, 5)
+        return cls(**values)
+
     def check(self, prefix: str = "--") -> None:
-        """ValueError where no network can be made of these values, or nothing learns with them."""
-        check_numbers(
-            vars(self),
-            positive=("scale", "epochs", "batch", "lr", "clip", "subset"),
-            not_negative=("weight_decay", "shift", "seed"),
-            prefix=prefix,
-        )
-        if self.scale > WIDEST:
-            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
-        for name, known in (("dataset", DATASETS), ("model", MODELS), ("recipe", RECIPES)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose from {', '.join(known)}")
-        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
+        super().check(prefix)
+        if self.at and self.model != "vgg":
+            raise ValueError(f"{prefix}at chooses layers of vgg; convpool has its activation everywhere")
+        own = self.dropout != self.of(model=self.model, recipe=self.recipe).dropout
+        if own and (self.model == "vgg" or not all(0 <= rate < 1 for rate in self.dropout)):
+            raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are those of its table")
 
     @property
     def classes(self) -> int:
-        return DATASETS[self.dataset]
+        return CATALOGUE[self.dataset].classes
+
+    @property
+    def input(self) -> tuple[int, int, int]:
+        return (32, 32, 3)
 
     @property
     def images(self) -> int:
         """In an epoch, where none are held out."""
-        return self.subset or TRAIN_IMAGES[self.dataset]
+        return self.subset or CATALOGUE[self.dataset].train
 
     @property
     def name(self) -> str:
@@ -91,7 +191,7 @@ class Settings(Stored):
     @property
     def reductions(self) -> list[str]:
         """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
-        full = settings(model=self.model, act=self.act, recipe="paper")
+        full = self.of(model=self.model, act=self.act, recipe="paper")
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset == "textures" else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
@@ -99,6 +199,17 @@ class Settings(Stored):
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
             *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
         ]
+
+    @property
+    def table(self) -> tuple[str, Key]:
+        return self.model, (self.act, self.width)
+
+    @property
+    def paper(self) -> CifarRow | VggRow | None:
+        """What the paper reports of this network, where it does."""
+        if self.model == "vgg":  # Table 2 has the plain network, and CReLU at some of its layers
+            return vgg_result(self.at, self.dataset) if self.act == "crelu" or not self.at else None
+        return cifar_result(self.act, self.width, self.dataset)
 
     def augmentation(self) -> Augmentation:
         return Augmentation(flip=self.flip, shift=self.shift)
@@ -144,55 +255,3 @@ class Settings(Stored):
             return StepDecay(self.lr, every=25 * steps_per_epoch, factor=0.5)
         boundaries = milestones(total, (200 / 350, 250 / 350, 300 / 350))
         return Piecewise(boundaries, tuple(self.lr * 0.1**i for i in range(4)))
-
-
-# recipe: kind of network: the part of its settings that the recipe gives
-RECIPES: dict[str, dict[str, dict[str, Any]]] = {
-    "paper": {
-        "convpool": {
-            "epochs": 350,
-            "lr": 0.01,
-            "weight_decay": 1e-3,
-            "clip": None,
-            "shift": 0,
-            "dropout": (0.2, 0.5, 0.5),
-        },
-        "vgg": {"epochs": 300, "lr": 0.1, "weight_decay": 5e-4, "clip": None, "shift": 4, "dropout": (0.0, 0.0, 0.0)},
-    },
-    "short": {
-        "convpool": {
-            "epochs": 10,
-            "lr": 0.04,
-            "weight_decay": 5e-4,
-            "clip": 2.0,
-            "shift": 0,
-            "dropout": (0.0, 0.1, 0.1),
-        },
-        "vgg": {"epochs": 10, "lr": 0.1, "weight_decay": 5e-4, "clip": 2.0, "shift": 4, "dropout": (0.0, 0.0, 0.0)},
-    },
-}
-
-
-def settings(**given: Any) -> Settings:
-    """Settings with what is given (None means not given), the rest from the recipe."""
-    given = {name: value for name, value in given.items() if value is not None}
-    values: dict[str, Any] = {
-        "dataset": "cifar10",
-        "subset": None,
-        "model": "convpool",
-        "act": "relu",
-        "width": "base",
-        "at": (),
-        "scale": 1.0,
-        "logits_act": False,
-        "bn_before_act": False,
-        "recipe": "short",
-        "batch": 128,
-        "flip": True,
-        "seed": 0,
-    } | given
-    network = "vgg" if values["model"] == "vgg" else "convpool"
-    values = RECIPES[values["recipe"]][network] | values
-    if network == "vgg" and values["act"] != "relu" and "at" not in given:
-        values["at"] = (1, 3, 5)
-    return Settings(**values)

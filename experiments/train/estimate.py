@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,26 +12,28 @@ from experiments.cli.app import duration
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.backend import Device
-from minicnn.nn import Sequential, Summary
+from minicnn.cluster import Communicator
+from minicnn.nn import Summary, describe
 from minicnn.random import Stream
-from reference.paper import CORRECTIONS, Key
 
-TRIAL, WORK = 128, 2e10  # images in a trial step: at most so many, and so many multiply-adds
+TRIAL, WORK = 128, 2e10  # images in a trial step, and multiply-adds: at most this many
 LEAST = 2  # images in it: batch normalisation needs two
 STEPS, PATIENCE = 3, 1.0  # trial steps, and the seconds after which two are enough
 
 
-class Trainable(Protocol):
-    """What settings of all experiments have."""
+def announce(settings: Any, device: Device, images: int, cluster: Communicator, *, how: str = "") -> None:
+    """Print the network, where it differs from the paper's table, how it is trained, and what that will cost.
 
-    @property
-    def batch(self) -> int: ...
+    images    that will be trained on, epochs included
+    """
+    summary = describe(settings.build_model(), settings.input)
+    ranks = "" if cluster.size == 1 else f", one of {cluster.size} ranks"
+    print(f"{settings.name} on {device}{ranks}\n\n{summary}\n{settings.corrections()}{how}")
+    print(estimate(settings, summary, device, images, cluster.size), "\n", flush=True)
 
-    def build_model(self) -> Sequential: ...
 
-
-def estimate(settings: Trainable, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
-    """Memory (of a rank) and time for training on so many images (epochs included), as two lines."""
+def estimate(settings: Any, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
+    """Memory (of a rank) and time for training on this many images (epochs included), as two lines."""
     seconds = images * seconds_per_image(settings, summary, device, ranks) / ranks
     flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
     share = _share(settings, ranks)
@@ -41,7 +43,7 @@ def estimate(settings: Trainable, summary: Summary, device: Device, images: int,
     )
 
 
-def _share(settings: Trainable, ranks: int) -> int:
+def _share(settings: Any, ranks: int) -> int:
     """Images of a batch that a rank has, at most."""
     return -(-settings.batch // ranks)
 
@@ -55,7 +57,7 @@ def memory(summary: Summary, batch: int) -> int:
     return 4 * (outputs + 4 * summary.parameters)
 
 
-def seconds_per_image(settings: Trainable, summary: Summary, device: Device, ranks: int = 1) -> float:
+def seconds_per_image(settings: Any, summary: Summary, device: Device, ranks: int = 1) -> float:
     """Time that a rank needs for an image, from the quickest of a few training steps of a throw-away network.
 
     The first step is slow and stands for nothing: memory is fresh, threads start, a GPU compiles its kernels.  A step
@@ -76,9 +78,3 @@ def seconds_per_image(settings: Trainable, summary: Summary, device: Device, ran
         times.append(time.perf_counter() - start)
         model.zero_grad()
     return min(times) / images
-
-
-def corrections(family: str, key: Key) -> str:
-    """Where a network differs from the paper's table because that cannot be meant: whole lines, "" if nowhere."""
-    lines = [f"  {correction}\n" for correction in CORRECTIONS.get((family, key), ())]
-    return "".join(["\nthe table that the paper prints, corrected (docs/errata.md):\n", *lines]) if lines else ""

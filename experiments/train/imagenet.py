@@ -1,4 +1,4 @@
-"""What an ImageNet run consists of, in one frozen record that JSON can hold (as settings.py is for CIFAR).
+"""What a training on photographs consists of (as cifar.py has it for small images).
 
 Recipes, both of the paper's supplement (reference/paper/training.py), batches of 64:
 
@@ -11,13 +11,13 @@ So Table 4 compares more than activations (E29): --recipe gives a network the ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from experiments.cli.values import WIDEST, Stored, check_numbers
+from experiments.train.settings import Option, Settings
 from minicnn.data.colour import ALPHA
 from minicnn.models import allcnn_b
-from minicnn.models.allcnn import SMALLEST
+from minicnn.models.allcnn import SMALLEST, VARIANTS
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
 from minicnn.schedule import Piecewise, milestones
@@ -25,55 +25,101 @@ from reference import paper
 
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
 SIDE, CROP = 256, 224
-LARGEST = 8192  # side of a square: 200 MB a picture
+LARGEST = 8192  # side of a square: 200 MB per picture
 TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
+DEFAULTS: dict[str, Any] = {
+    "variant": "baseline", "classes": CLASSES, "scale": 1.0, "dropout": None, "logits_act": False, "side": SIDE,
+    "crop": CROP, "subset": None, "clip": None, "flip": True, "colour": ALPHA, "bad_images": "fail", "seed": 0,
+}  # fmt: skip
+OPTIONS = {
+    "the network": {
+        "variant": Option(
+            f"which of the paper's: {', '.join(VARIANTS)} (default baseline)", choices=tuple(VARIANTS), metavar="NAME"
+        ),
+        "scale": Option("multiply every width, for small machines"),
+        "dropout": Option("the rate before conv10 (default: as printed, 0 or 0.25)"),
+        "logits_act": Option("a ReLU on the logits, as printed; it can die"),
+    },
+    "data": {
+        "subset": Option("train on N pictures, chosen at random from the seed", metavar="N"),
+        "bad_images": Option(
+            "pictures that cannot be decoded: stop and name the file (default), or name it and leave it out",
+            choices=("fail", "skip"),
+        ),
+        "side": Option("side of the square that crops are taken from (default 256)"),
+        "crop": Option("side of the crops (default 224)"),
+        "colour": Option("deviation of the colour noise (default 0.1; 0: none)"),
+    },
+    "training": {
+        "recipe": Option("default: the paper's for this network", choices=tuple(RECIPES)),
+        "epochs": Option("length of the schedule, whose phases shrink with it"),
+        "batch": Option("pictures per batch (default 64)"),
+        "lr": Option("learning rate of the first phase (default: the recipe's)"),
+        "clip": Option("largest norm of the gradient"),
+        "seed": Option("of weights, order, crops, noise and dropout (default 0)"),
+    },
+}
 
 
 @dataclass(frozen=True)
-class ImagenetSettings(Stored):
+class ImagenetSettings(Settings):
     """Everything that determines the result of one training, beside the device and the pictures."""
+
+    MODULE: ClassVar = "experiments.imagenet"
+    OPTIONS: ClassVar = OPTIONS
+    KEYS: ClassVar = ("variant", "recipe")
+    POSITIVE: ClassVar = ("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes")
+    NOT_NEGATIVE: ClassVar = ("colour", "seed")
 
     variant: str
     classes: int
     scale: float
     dropout: float | None  # None: as printed
     logits_act: bool
+    subset: int | None
+    bad_images: str
     side: int  # of the square that crops are taken from
     crop: int  # what the network sees
-    subset: int | None  # train on so many pictures only
+    colour: float
     recipe: str
     epochs: int
     batch: int
     lr: float  # of the first phase; the others keep their ratio to it
     clip: float | None
     flip: bool
-    colour: float
-    bad_images: str
     seed: int
 
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        values = DEFAULTS | {name: value for name, value in given.items() if value is not None}
+        own = paper.imagenet_recipe(values["variant"])
+        if own is None:
+            raise ValueError(f"unknown variant {values['variant']!r}; choose from {', '.join(paper.IMAGENET)}")
+        values = {"recipe": own.optimizer} | values
+        recipe = RECIPES[values["recipe"]]
+        defaults: dict[str, Any] = {
+            "epochs": recipe.epochs,
+            "batch": recipe.batch,
+            "lr": recipe.phases[0].learning_rate,
+        }
+        return cls(**defaults | values)
+
     def check(self, prefix: str = "--") -> None:
-        """ValueError where no network can be made of these values, or nothing learns with them."""
-        check_numbers(
-            vars(self),
-            positive=("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes"),
-            not_negative=("colour", "seed"),
-            prefix=prefix,
-        )
-        if self.scale > WIDEST:
-            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
+        super().check(prefix)
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"{prefix}dropout must be in [0, 1), got {self.dropout}")
         if not SMALLEST <= self.crop <= self.side:
             raise ValueError(f"{prefix}crop must be from {SMALLEST} to {prefix}side, got {self.crop} and {self.side}")
         if self.side > LARGEST:
             raise ValueError(f"{prefix}side must be at most {LARGEST}, got {self.side}")
-        if self.recipe not in RECIPES:
-            raise ValueError(f"unknown recipe {self.recipe!r}; choose from {', '.join(RECIPES)}")
-        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
 
     @property
     def dataset(self) -> str:
         return "imagenet"
+
+    @property
+    def input(self) -> tuple[int, int, int]:
+        return (self.crop, self.crop, 3)
 
     @property
     def name(self) -> str:
@@ -99,6 +145,10 @@ class ImagenetSettings(Stored):
             *([f"recipe {self.recipe}"] if self.recipe != own.optimizer else []),
             *([f"{self.epochs} epochs"] if self.epochs < own.epochs else []),
         ]
+
+    @property
+    def table(self) -> tuple[str, paper.Key]:
+        return "imagenet", self.variant
 
     def build_model(self) -> Sequential:
         return allcnn_b(
@@ -136,30 +186,3 @@ class ImagenetSettings(Stored):
             [f"{bounds[i] + first:g} - {bounds[i + 1]:g}", f"{rate.values[i]:g}", f"{decay.values[i]:g}"]
             for i in range(len(phases))
         ]
-
-
-def imagenet_settings(**given: Any) -> ImagenetSettings:
-    """Settings with what is given (None means not given), the rest as in the paper."""
-    given = {name: value for name, value in given.items() if value is not None}
-    values: dict[str, Any] = {
-        "variant": "baseline",
-        "classes": CLASSES,
-        "scale": 1.0,
-        "dropout": None,
-        "logits_act": False,
-        "side": SIDE,
-        "crop": CROP,
-        "subset": None,
-        "clip": None,
-        "flip": True,
-        "colour": ALPHA,
-        "bad_images": "fail",
-        "seed": 0,
-    } | given
-    own = paper.imagenet_recipe(values["variant"])
-    if own is None:
-        raise ValueError(f"unknown variant {values['variant']!r}; choose from {', '.join(paper.IMAGENET)}")
-    values = {"recipe": own.optimizer} | values
-    recipe = RECIPES[values["recipe"]]
-    defaults: dict[str, Any] = {"epochs": recipe.epochs, "batch": recipe.batch, "lr": recipe.phases[0].learning_rate}
-    return ImagenetSettings(**defaults | values)

@@ -1,6 +1,6 @@
-"""One training on a folder of photographs, in one folder, and the evaluation of what came of it.
+"""A training on photographs, and the evaluation of what came of it.
 
-runs/<name>/        as sessions.py says, and
+runs/<name>/        as session.py says, and
   classes.json      the classes: names of folders, and in words
   colours.json      mean, deviation and principal components of the training set's colours
   bad_images.txt    files that could not be decoded, with --bad-images skip
@@ -8,19 +8,18 @@ runs/<name>/        as sessions.py says, and
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from experiments.cli.app import UsageError
-from experiments.cli.files import read_json, write_csv, write_json
-from experiments.cli.progress import EpochBar, Progress
+from experiments.cli.files import read_json, write_json
+from experiments.cli.progress import Progress
 from experiments.train.imagenet import ImagenetSettings
-from experiments.train.session import Session
+from experiments.train.session import Job, Session
 from minicnn.backend import Device
 from minicnn.checkpoint import atomic_write_text
 from minicnn.cluster import ALONE, Communicator
@@ -31,7 +30,7 @@ from minicnn.data.folders import Pictures, PictureSet
 from minicnn.data.photographs import SAMPLE, BadImages, PhotoBatches, colours_of, squares
 from minicnn.data.workers import Decoders
 from minicnn.nn import Module
-from minicnn.training import Totals, Trainer, check_alive, crop_probabilities, judge, top_error
+from minicnn.training import crop_probabilities, judge, top_error
 
 CROPS = {1: (CENTRE,), 10: TEN}
 EVALUATION_BATCH = 64
@@ -78,51 +77,55 @@ def _joined(cluster: Communicator, parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([part for of_rank in cluster.gather(parts) for part in of_rank])
 
 
+@dataclass(frozen=True)
+class PhotoJob(Job):
+    """What to train on which files.
+
+    save_every    steps between two checkpoints, beside the one after every epoch
+    crops         1, or 10 to evaluate with the mean of ten crops too
+    """
+
+    settings: ImagenetSettings
+    data: PictureSet
+    decoders: Decoders
+    save_every: int
+    crops: int
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "experiment": "imagenet",
+            "settings": self.settings.as_json(),
+            "train": self.data.train.fingerprint(),
+            "validation": self.data.validation.fingerprint(),
+        }
+
+    def begin(self, device: Device, cluster: Communicator) -> Session:
+        return PhotoSession(self, device, cluster)
+
+
 class PhotoSession(Session):
-    """A training on files; the state is saved every `save_every` steps, and after every epoch."""
+    """A training on files; the state is saved within an epoch, too."""
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: ImagenetSettings,
-        data: PictureSet,
-        decoders: Decoders,
-        *,
-        device: Device,
-        save_every: int,
-        crops: int,
-        cluster: Communicator = ALONE,
-    ):
-        self.settings, self.data, self.decoders, self.device = settings, data, decoders, device
-        self.save_every, self.crops = save_every, crops
-        self.bad = BadImages(settings.bad_images, cluster.on_root(lambda: _lines(folder / BAD)))
-        self.colours = cluster.on_root(lambda: self._prepare(folder))
+    def __init__(self, job: PhotoJob, device: Device, cluster: Communicator):
+        self.job, self.save_every, s = job, job.save_every, job.settings
+        self.bad = BadImages(s.bad_images, cluster.on_root(lambda: _lines(job.folder / BAD)))
+        self.colours = cluster.on_root(self._prepare)
         batches = PhotoBatches(
-            data.train,
-            settings.batch,
-            settings.crop,
-            self.colours,
-            decoders,
-            self.bad,
-            settings.seed,
-            flip=settings.flip,
-            colour=settings.colour,
-            cluster=cluster,
-        )
-        model = settings.build_model().to(device)
-        optimiser = settings.build_optimiser(model, len(batches))
-        trainer = Trainer(model, optimiser, batches, device=device, seed=settings.seed, cluster=cluster)
-        super().__init__(folder, trainer)
+            job.data.train, s.batch, s.crop, self.colours, job.decoders, self.bad, s.seed,
+            flip=s.flip, colour=s.colour, cluster=cluster,
+        )  # fmt: skip
+        super().__init__(job, batches, device, cluster)
 
-    def _prepare(self, folder: Path) -> Colours:
+    def _prepare(self) -> Colours:
         """Write the classes and the colours; give the latter."""
-        classes = zip(self.data.classes, self.data.readable, strict=True)
+        folder, data = self.job.folder, self.job.data
+        classes = zip(data.classes, data.readable, strict=True)
         write_json(folder / "classes.json", [list(pair) for pair in classes])
         path = folder / "colours.json"
         if not path.exists():
-            train = self.data.train
-            with Progress(min(SAMPLE, len(train)), "colours of the training set") as progress:
-                write_json(path, colours_of(train, self.decoders, self.bad, cache_folder(), progress).as_json())
+            with Progress(min(SAMPLE, len(data.train)), "colours of the training set") as progress:
+                found = colours_of(data.train, self.job.decoders, self.bad, cache_folder(), progress)
+            write_json(path, found.as_json())
         return read_colours(folder)
 
     def save(self) -> None:
@@ -135,59 +138,21 @@ class PhotoSession(Session):
         """What all ranks have seen, each file once."""
         return list(dict.fromkeys(message for seen in self.cluster.gather(self.bad.seen) for message in seen))
 
-    def train(self, stop: Callable[[], bool]) -> None:
-        trainer, last = self.trainer, self.settings.epochs
-        while trainer.epoch < last:
-            with EpochBar(trainer, last) as bar:
-                saved = trainer.step
-
-                def on_step(trainer: Trainer, bar: EpochBar = bar) -> None:
-                    nonlocal saved
-                    bar.update(trainer)
-                    if trainer.step - saved >= self.save_every:
-                        self.save()
-                        saved = trainer.step
-
-                totals = trainer.finish_epoch(on_step=on_step, stop=stop)
-                check_alive(totals, self.settings.classes)
-                row = self._row(totals)
-                self.history.append(row)
-                errors = f"{row['validation_top1']:.2f} and {row['validation_top5']:.2f} %"
-                bar.close(row, f", validation top-1 and top-5 {errors}")
-            self.save()
-            self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
-
-    def _row(self, totals: Totals) -> dict[str, Any]:
-        """Of an epoch, with the validation set, which nothing is chosen by."""
+    def measure_epoch(self) -> tuple[dict[str, Any], str]:
+        """On the validation set, which nothing is chosen by."""
         found = self.evaluate(crops=1)
-        rate = self.trainer.optimiser.lr(self.trainer.optimiser.steps - 1)
-        return {
-            "epoch": self.trainer.epoch,
-            "train_loss": totals.mean_loss,
-            "train_error": totals.error,
-            **{f"validation_{name}": found[name] for name in ("loss", "top1", "top5")},
-            "lr": rate,
-        }
+        row = {f"validation_{name}": found[name] for name in ("loss", "top1", "top5")}
+        return row, f", validation top-1 and top-5 {found['top1']:.2f} and {found['top5']:.2f} %"
 
     def evaluate(self, crops: int) -> dict[str, float]:
         return evaluate_pictures(
-            self.model,
-            self.data.validation,
-            self.colours.normaliser,
-            self.settings,
-            self.decoders,
-            self.bad,
-            crops=crops,
-            device=self.device,
-            cluster=self.cluster,
-        )
+            self.model, self.job.data.validation, self.colours.normaliser, self.settings, self.job.decoders, self.bad,
+            crops=crops, device=self.device, cluster=self.cluster,
+        )  # fmt: skip
 
-    def finish(self) -> dict[str, Any]:
-        print("evaluating ...", file=sys.stderr)
-        found = self.evaluate(self.crops)
-        self.clock()
-        row = self.history[-1]
-        result = {
+    def evaluate_all(self) -> dict[str, Any]:
+        found, row = self.evaluate(self.job.crops), self.history[-1]
+        return {
             "epoch": self.trainer.epoch,
             "train_loss": row["train_loss"],  # while it trained, with crops, noise and dropout
             "train_error": row["train_error"],
@@ -195,10 +160,7 @@ class PhotoSession(Session):
             "test_error": found["top1"],
             **found,
             "bad_images": len(self._all_bad()),
-            "seconds": self.seconds,
         }
-        self.cluster.on_root(lambda: write_json(self.folder / "result.json", result))
-        return result
 
 
 def read_colours(folder: Path) -> Colours:

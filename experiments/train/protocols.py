@@ -7,11 +7,14 @@ single   hold out 10,000 images and find the epoch with the lowest error on them
          ("loss", what the cited paper says).  The second may never happen: the schedule ends it.
 folds    K folds: network i trains on the others and chooses its epoch by the error on fold i.  "Average" is the mean
          test error with its standard error, "Vote" the error of the averaged softmax outputs.
+
+A protocol is a generator: it yields one job after the other, is sent the result of each, and returns its own result.
+`follow` is the loop that does the jobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,105 +22,93 @@ import numpy as np
 
 from experiments.cli.app import UsageError
 from experiments.cli.files import write_json
-from experiments.train.arrays import Job
-from experiments.train.cifar import Settings
+from experiments.train.arrays import ArrayJob, read_predictions
+from experiments.train.cifar import CifarSettings
 from experiments.train.session import chosen_images, read_result
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.random import Stream
 from minicnn.training import judge
 
-Runner = Callable[[Job], dict[str, Any]]
+Result = dict[str, Any]
+Protocol = Generator[ArrayJob, Result, Result | None]
 
 
-def training_indices(settings: Settings, data: Dataset) -> np.ndarray:
+def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | None:
+    """Do the jobs of a protocol in turn; its result, or None while parts of it are missing."""
+    try:
+        job = next(protocol)
+        while True:
+            job = protocol.send(run(job))
+    except StopIteration as end:
+        return end.value
+
+
+def training_indices(settings: CifarSettings, data: Dataset) -> np.ndarray:
     """The training images that a run uses."""
     return chosen_images(len(data.train_labels), settings.subset, settings.seed)
 
 
-def plain(settings: Settings, folder: Path, data: Dataset, run: Runner, hold_out: int = 0) -> dict[str, Any]:
-    """Train, then test; with `hold_out`, on so many images less, which choose the epoch."""
-    chosen = training_indices(settings, data)
-    train, held = split(chosen, hold_out, settings.seed)
-    return {"protocol": "plain", **run(Job(settings, folder, train, held))}
+def plain(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int = 0) -> Protocol:
+    """Train, then test; with `hold_out`, on fewer images by that many, which choose the epoch."""
+    train, held = split(training_indices(settings, data), hold_out, settings.seed)
+    result = yield ArrayJob(settings, folder, data, train, held)
+    return {"protocol": "plain", **result}
 
 
-def single(
-    settings: Settings,
-    folder: Path,
-    data: Dataset,
-    run: Runner,
-    *,
-    hold_out: int,
-    stop: str,
-    cluster: Communicator = ALONE,
-) -> dict[str, Any]:
+def single(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int, stop: str) -> Protocol:
     chosen = training_indices(settings, data)
     train, held = split(chosen, hold_out, settings.seed)
-    search = run(Job(settings, folder / "search", train, held))
-    if stop == "epochs":
-        job = Job(settings, folder / "final", chosen, stop_epoch=search["epoch"])
-    else:
-        job = Job(settings, folder / "final", chosen, watched=held, stop_loss=search["epoch_loss"])
-    final = run(job)
+    search = yield ArrayJob(settings, folder / "search", data, train, held)
+    when: dict[str, Any] = {"stop_epoch": search["epoch"]}
+    if stop == "loss":
+        when = {"watched": held, "stop_loss": search["epoch_loss"]}
+    final = yield ArrayJob(settings, folder / "final", data, chosen, **when)
     seconds = search["seconds"] + final["seconds"]
-    result = {"protocol": "single", "stop": stop, "search": search, **final, "seconds": seconds}
-    cluster.on_root(lambda: write_json(folder / "result.json", result))
-    return result
+    return {"protocol": "single", "stop": stop, "search": search, **final, "seconds": seconds}
 
 
 def folds(
-    settings: Settings,
+    settings: CifarSettings,
     folder: Path,
     data: Dataset,
-    run: Runner,
-    *,
     count: int,
-    only: int | None,
+    only: int | None = None,
     cluster: Communicator = ALONE,
-) -> dict[str, Any] | None:
+) -> Protocol:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
     chosen = training_indices(settings, data)
     if count > len(chosen):
         raise UsageError(f"--folds must be at most the number of training images, {len(chosen)}, got {count}")
     for i in range(1, count + 1) if only is None else [only]:
         train, held = split_fold(chosen, i, count, settings.seed)
-        run(Job(settings, folder / f"fold{i}", train, held))
-    return cluster.on_root(lambda: collect_folds(folder, data, count))
+        yield ArrayJob(settings, folder / f"fold{i}", data, train, held)
+    return cluster.on_root(lambda: None if missing_folds(folder, count) else collect_folds(folder, count))
 
 
-def collect_folds(folder: Path, data: Dataset, count: int) -> dict[str, Any] | None:
+def collect_folds(folder: Path, count: int) -> Result:
     """Average and Vote from the folders of all folds, which may come from other machines."""
     folders = [folder / f"fold{i}" for i in range(1, count + 1)]
-    if not all((f / "result.json").exists() for f in folders):
-        return None
     results = [read_result(f) for f in folders]
-    vote = np.mean([_probabilities(f, len(data.test_labels)) for f in folders], axis=0)
+    outputs, labels = zip(*map(read_predictions, folders), strict=True)
+    if not all(np.array_equal(labels[0], other) for other in labels):
+        raise UsageError(f"the folds in {folder} were tested on different images; remove those that are not its own")
     errors = np.array([r["test_error"] for r in results])
-    result = {
+    return {
         "protocol": "folds",
         "folds": results,
         "train_error": float(np.mean([r["train_error"] for r in results])),
         "average": float(errors.mean()),
         "standard_error": float(errors.std(ddof=1) / np.sqrt(count)),
-        "vote": judge(vote, data.test_labels).error,
+        "vote": judge(np.mean(outputs, axis=0), labels[0]).error,
         "seconds": sum(r["seconds"] for r in results),
     }
-    write_json(folder / "result.json", result)
-    return result
 
 
-def _probabilities(folder: Path, images: int) -> np.ndarray:
-    """The softmax outputs (images, classes) that a finished training left."""
-    path = folder / "test_probabilities.npy"
-    try:
-        found = np.load(path, allow_pickle=False)
-        fits = found.ndim == 2 and len(found) == images and bool(np.isfinite(found).all())
-    except Exception:  # damaged headers make NumPy raise almost anything
-        fits = False
-    if not fits:
-        raise UsageError(f"{path} is missing or damaged; remove {folder} and train it again")
-    return found
+def write_result(folder: Path, result: Result | None) -> None:
+    """result.json of a protocol of several trainings; a single one has written its own."""
+    if result is not None and result["protocol"] != "plain":
+        write_json(folder / "result.json", result)
 
 
 def missing_folds(folder: Path, count: int) -> list[int]:

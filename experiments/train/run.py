@@ -1,14 +1,18 @@
-"""Trainings that are done, by their folders: settings, results, weights.
+"""Finished trainings by their folders: settings, results, weights, predictions.
 
-A folder of `--protocol single` stands for its final network, a folder of `--protocol folds` for the networks of all
-folds (experiments/run.py, experiments/imagenet_run.py and experiments/sessions.py say what is in a folder).
+A folder of `--protocol single` stands for its final network, a folder of `--protocol folds` for one network per fold
+(session.py says what is in a folder).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,29 +22,39 @@ from experiments.cli.app import UsageError
 from experiments.cli.files import read_json
 from experiments.cli.values import is_number
 from experiments.train import protocols
-from experiments.train.cifar import Settings
+from experiments.train.arrays import PREDICTIONS
+from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import read_colours
 from experiments.train.session import fingerprint, read_result
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
-from minicnn.data.colour import Colours
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
 from minicnn.training import below
 
-EXPORTED = "weights.npz"  # the weights of a run without its checkpoint
+WEIGHTS = "weights.npz"  # of a network whose checkpoint is not here
+PHOTOGRAPHS = "imagenet"  # what config.json calls a training on photographs, and their data set
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training: its settings and results; the weights are read when they are needed."""
+    """A training in its folder: settings and result; weights are read when they are needed.
+
+    parts    of a protocol of several trainings: the runs of the networks that it reports on; else empty
+    """
 
     folder: Path
     settings: Any
     config: dict[str, Any]
     result: dict[str, Any]
+    parts: tuple[Run, ...] = ()
+
+    @property
+    def networks(self) -> tuple[Run, ...]:
+        """The networks that it reports on: one, or one per fold."""
+        return self.parts or (self,)
 
     @property
     def name(self) -> str:
@@ -56,6 +70,26 @@ class Run:
     def reduced(self) -> list[str]:
         """What makes it smaller than the paper's networks; empty: comparable."""
         return self.settings.reductions
+
+    @property
+    def test_error(self) -> float:
+        """In percent, the mean over its networks."""
+        return sum(float(network.result["test_error"]) for network in self.networks) / len(self.networks)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.result.get("seconds", 0.0))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with whatever an analysis of it depends on; the same on every machine that has a copy."""
+        content = [
+            [one.config["settings"], one.config["train"], {k: v for k, v in one.result.items() if k != "seconds"}]
+            for one in self.networks
+        ]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    # Weights.
 
     def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
         """The network with the weights that its results are of; or untrained, as it would begin with that seed."""
@@ -77,29 +111,25 @@ class Run:
 
     @property
     def has_weights(self) -> bool:
-        """An exported run may have none."""
-        return self._checkpoint.exists() or previous(self._checkpoint).exists() or (self.folder / EXPORTED).exists()
+        """One from an archive may have none."""
+        if self.parts:
+            return all(part.has_weights for part in self.parts)
+        return any(path.exists() for path in (self._checkpoint, previous(self._checkpoint), self.folder / WEIGHTS))
 
     def _weights(self) -> dict[str, np.ndarray]:
-        """The state of the network: of the checkpoint, or as experiments.reproduce exported it."""
+        """The state of the network: of the checkpoint, or from an archive."""
         path = self._checkpoint
-        if (self.folder / EXPORTED).exists() and not path.exists():
-            return load(self.folder / EXPORTED)[0]
+        if (self.folder / WEIGHTS).exists() and not path.exists():
+            return load(self.folder / WEIGHTS)[0]
         arrays, _ = load_newest(path)
         return arrays if path.name == "best.npz" else below("model/", arrays)
 
+    # Images.
+
     def normaliser(self, data: Dataset) -> Normaliser:
         """That of the images it was trained on."""
-        raise NotImplementedError(f"{type(self).__name__} does not define normaliser(data)")
-
-
-@dataclass(frozen=True)
-class CifarRun(Run):
-    """A run of experiments.cifar."""
-
-    settings: Settings
-
-    def normaliser(self, data: Dataset) -> Normaliser:
+        if isinstance(self.settings, ImagenetSettings):
+            return read_colours(self.folder).normaliser
         return Normaliser.of(data.train_images[self.training_images(data)])
 
     def training_images(self, data: Dataset) -> np.ndarray:
@@ -116,27 +146,27 @@ class CifarRun(Run):
                 return candidate
         raise UsageError(f"{self.folder}: the images that it was trained on are not those of its settings")
 
-
-@dataclass(frozen=True)
-class PhotoRun(Run):
-    """A run of experiments.imagenet: what it needs to know of its pictures is in its folder."""
-
-    settings: ImagenetSettings
-
-    def normaliser(self, data: Dataset) -> Normaliser:
-        return self.colours.normaliser
-
-    @property
-    def colours(self) -> Colours:
-        return read_colours(self.folder)
-
     @property
     def classes(self) -> list[tuple[str, str]]:
-        """(name of the folder, the same in words) by label."""
+        """Of a network for photographs, by label: (name of the folder, the same in words)."""
         try:
             return [(str(name), str(words)) for name, words in read_json(self.folder / "classes.json")]
         except (OSError, TypeError, ValueError) as error:
             raise UsageError(f"{self.folder} has no usable classes.json ({_line(error)})") from None
+
+    def predictions(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """(predicted, right) labels of the test images; None where they are not here, or are of another network."""
+        try:
+            arrays, _ = load(self.folder / PREDICTIONS)
+            if "probabilities" in arrays:
+                predicted, right = arrays["probabilities"].argmax(axis=1), arrays["labels"]
+            else:  # from an archive
+                predicted, right = arrays["predicted"], arrays["right"]
+            error = 100 * float((predicted != right).mean())
+        except (CheckpointError, KeyError, ValueError, AttributeError):
+            return None
+        same = math.isclose(error, float(self.result["test_error"]), abs_tol=1e-6)
+        return (predicted, right) if same else None
 
 
 def _line(error: Exception) -> str:
@@ -144,7 +174,7 @@ def _line(error: Exception) -> str:
 
 
 def open_runs(folders: Sequence[Path]) -> list[Run]:
-    """The finished runs of the folders that --run named; UsageError where there is none."""
+    """The networks of the finished runs in these folders; UsageError where there is none."""
     runs = [open_run(folder) for given in folders for folder in _expand(given)]
     twice = {run.name for run in runs if [other.name for other in runs].count(run.name) > 1}
     if twice:
@@ -168,7 +198,7 @@ def _expand(folder: Path) -> list[Path]:
 
 
 def open_run(folder: Path, *, finished: bool = True) -> Run:
-    """The run in a folder; a `finished` one has results."""
+    """The run of one network in a folder; a `finished` one has results."""
     if not (folder / "config.json").exists():
         raise UsageError(f"{folder} is not the folder of a run: it has no config.json")
     config = read_json(folder / "config.json")
@@ -176,8 +206,8 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
         raise UsageError(f"{folder} is not finished: run its command with --resume first")
     result = read_result(folder) if (folder / "result.json").exists() else {}
     try:
-        photos = config.get("experiment") == "imagenet"
-        settings = (ImagenetSettings if photos else Settings).from_json(config["settings"])
+        photos = config.get("experiment") == PHOTOGRAPHS
+        settings = (ImagenetSettings if photos else CifarSettings).from_json(config["settings"])
         counted = ("train", *(() if photos else ("hold_out",)))
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
         missing += ["test_error"] if finished and "test_error" not in result else []
@@ -185,8 +215,4 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
         raise UsageError(f"{folder} holds a run of another version: {_line(error)}") from None
     if missing:
         raise UsageError(f"{folder} holds a run of another version: no {', '.join(missing)}")
-    return (
-        PhotoRun(folder, settings, config, result)
-        if isinstance(settings, ImagenetSettings)
-        else CifarRun(folder, settings, config, result)
-    )
+    return Run(folder, settings, config, result)

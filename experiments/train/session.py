@@ -1,10 +1,13 @@
-"""A training in a folder, whatever it trains on: claiming the folder, saving, resuming.
+"""A training in a folder, whatever it trains on: claiming the folder, the epochs, saving, resuming, finishing.
 
 runs/<name>/
   config.json       settings, what it trains on, environment, command
   checkpoint.npz    the newest state; checkpoint.previous.npz the one before
-  metrics.csv       a row an epoch
+  metrics.csv       one row per epoch
+  predictions.npz   the softmax outputs for the test images, and their labels (small images)
   result.json       written last: a folder that has one is finished
+
+A `Job` says what to train in which folder, `run_job` does it; while that is under way, there is a `Session`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +27,105 @@ import numpy as np
 from experiments.cli.app import UsageError
 from experiments.cli.environment import environment
 from experiments.cli.files import locked, read_json, write_csv, write_json
+from experiments.cli.progress import EpochBar
 from experiments.cli.values import is_number
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.files import sweep
+from minicnn.data.loader import BatchSource
 from minicnn.random import Stream
-from minicnn.training import Interrupted, Trainer, TrainingError
+from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to train, and in which folder."""
+
+    settings: Any
+    folder: Path
+
+    def describe(self) -> dict[str, Any]:
+        """What determines the result: another job in the same folder is refused."""
+        raise NotImplementedError(f"{type(self).__name__} does not define describe()")
+
+    def begin(self, device: Device, cluster: Communicator) -> Session:
+        raise NotImplementedError(f"{type(self).__name__} does not define begin(device, cluster)")
+
+    def upgrade(self) -> None:
+        """Bring a folder that an older version finished up to date."""
 
 
 class Session:
     """A training under way: the trainer, the history, the time it took."""
 
-    def __init__(self, folder: Path, trainer: Trainer):
-        self.folder, self.trainer, self.model, self.cluster = folder, trainer, trainer.model, trainer.cluster
+    save_every: float = math.inf  # steps within an epoch, beside the save at its end
+
+    def __init__(self, job: Job, batches: BatchSource, device: Device, cluster: Communicator):
+        self.folder, self.settings, self.device, self.cluster = job.folder, job.settings, device, cluster
+        self.model = self.settings.build_model().to(device)
+        optimiser = self.settings.build_optimiser(self.model, len(batches))
+        self.trainer = Trainer(self.model, optimiser, batches, device=device, seed=self.settings.seed, cluster=cluster)
+        self.last = self.settings.epochs  # epoch
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0  # of training, all sessions together
         self._since = time.monotonic()
+
+    # What a kind of training defines.
+
+    def measure_epoch(self) -> tuple[dict[str, Any], str]:
+        """After an epoch: more columns of its row, and words about them."""
+        raise NotImplementedError(f"{type(self).__name__} does not define measure_epoch()")
+
+    def reached(self) -> bool:
+        """Whether the training may end before the last epoch."""
+        return False
+
+    def evaluate_all(self) -> dict[str, Any]:
+        """At the end: what result.json holds, beside the time; what else it leaves is written here."""
+        raise NotImplementedError(f"{type(self).__name__} does not define evaluate_all()")
+
+    # What all trainings share.
+
+    def train(self, stop: Callable[[], bool]) -> None:
+        """Train to the end; raise Interrupted when stop() says so."""
+        trainer = self.trainer
+        while trainer.epoch < self.last and not self.reached():
+            with EpochBar(trainer, self.last) as bar:
+                saved = trainer.step
+
+                def on_step(trainer: Trainer, bar: EpochBar = bar) -> None:
+                    nonlocal saved
+                    bar.update(trainer)
+                    if trainer.step - saved >= self.save_every:
+                        self.save()
+                        saved = trainer.step
+
+                totals = trainer.finish_epoch(on_step=on_step, stop=stop)
+                check_alive(totals, self.settings.classes)
+                more, words = self.measure_epoch()
+                self.history.append(self._row(totals, more))
+                bar.close(self.history[-1], words)
+            self.save()
+            self._write_metrics()
+
+    def _row(self, totals: Totals, more: dict[str, Any]) -> dict[str, Any]:
+        """Of metrics.csv; the learning rate is that of the last step."""
+        optimiser = self.trainer.optimiser
+        row = {"epoch": self.trainer.epoch, "train_loss": totals.mean_loss, "train_error": totals.error}
+        return {**row, **more, "lr": optimiser.lr(optimiser.steps - 1)}
+
+    def _write_metrics(self) -> None:
+        self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
+
+    def finish(self) -> dict[str, Any]:
+        """Evaluate the network, write result.json and give its content."""
+        print("evaluating ...", file=sys.stderr)
+        result = self.evaluate_all()
+        self.clock()
+        result["seconds"] = self.seconds
+        self.cluster.on_root(lambda: write_json(self.folder / "result.json", result))
+        return result
 
     def save(self) -> None:
         arrays, metadata = self.trainer.state()
@@ -54,35 +140,24 @@ class Session:
             self.trainer.restore(arrays, metadata)
             self.history, self.seconds = list(metadata["history"]), float(metadata["seconds"])
             if not all(isinstance(row, dict) and row.keys() == self.history[0].keys() for row in self.history):
-                raise ValueError("its history is no table")
+                raise ValueError("its history is not a table")
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
                 f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
             ) from None
         if self.history:  # it may have been stopped before the table was written
-            self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
-        print(
-            f"resuming {self.folder} at epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}", file=sys.stderr
-        )
+            self._write_metrics()
+        where = f"epoch {self.trainer.epoch + 1}, step {self.trainer.step + 1}"
+        print(f"resuming {self.folder} at {where}", file=sys.stderr)
 
     def clock(self) -> None:
         """Count the time since the last call."""
         now = time.monotonic()
         self.seconds, self._since = self.seconds + now - self._since, now
 
-    def train(self, stop: Callable[[], bool]) -> None:
-        """Train to the end; raise Interrupted when stop() says so."""
-        raise NotImplementedError(f"{type(self).__name__} does not define train(stop)")
 
-    def finish(self) -> dict[str, Any]:
-        """Evaluate, write result.json and give its content."""
-        raise NotImplementedError(f"{type(self).__name__} does not define finish()")
-
-
-def run_in(
-    folder: Path,
-    description: dict[str, Any],
-    begin: Callable[[], Session],
+def run_job(
+    job: Job,
     *,
     device: Device,
     resume: bool,
@@ -90,12 +165,13 @@ def run_in(
     stop: Callable[[], bool] = lambda: False,
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
-    """Train in a folder and give the content of result.json.
+    """Do a job in its folder, and give the content of result.json.
 
     A finished folder gives its result at once.  An unfinished one needs `resume`, and the same description, which
     says what determines the result.  When stop() says so, the state is saved and Interrupted raised.  The number of
-    ranks is not part of it; rank 0 alone reads and writes the folder.
+    ranks is not part of the description; rank 0 alone reads and writes the folder.
     """
+    folder, description = job.folder, job.describe()
     different = [rank for rank, theirs in enumerate(cluster.gather(description)) if theirs != description]
     if different:
         raise UsageError(
@@ -112,13 +188,14 @@ def run_in(
                 sweep(folder, age=-math.inf)  # nobody else is writing here
             _write_config(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
             if result.exists():  # perhaps by the process that had the lock before
+                job.upgrade()
                 return read_result(folder), True
             return None, state.exists() or previous(state).exists()
 
         result, begun = cluster.on_root(claim)
         if result is not None:
             return result
-        session = begin()
+        session = job.begin(device, cluster)
         if begun:
             session.resume()
         try:
@@ -138,14 +215,9 @@ def _write_config(folder: Path, ours: dict[str, Any], resume: bool, where: dict[
     stored = read_json(path)
     if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
         raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
-    different = [
-        f"{name}: {stored['settings'].get(name)} there, {value} here"
-        for name, value in ours["settings"].items()
-        if stored["settings"].get(name) != value
-    ]
-    different += [
-        f"{n}: {stored.get(n)} there, {ours[n]} here" for n in ours if n != "settings" and stored.get(n) != ours[n]
-    ]
+    pairs = [(name, stored["settings"].get(name), value) for name, value in ours["settings"].items()]
+    pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]
+    different = [f"{name}: {there} there, {here} here" for name, there, here in pairs if there != here]
     if different:
         raise UsageError(
             f"{folder} holds another run:\n  " + "\n  ".join(different) + "\nChoose another --out, or remove the folder"
@@ -165,13 +237,13 @@ def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None
     different = [rank for rank, theirs in enumerate(digests) if theirs != digests[0]]
     if different:
         raise TrainingError(
-            f"the weights of rank {different[0]} are not those of rank 0 any more.  All ranks need the same kind of "
+            f"the weights of rank {different[0]} are no longer those of rank 0.  All ranks need the same kind of "
             "processor or GPU and the same versions of Python's packages; the last checkpoint is good"
         )
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """result.json of a finished training; its numbers go into tables, so what is none there is damage."""
+    """result.json of a finished training; its numbers go into tables, so a value that is not a number is damage."""
     path = folder / "result.json"
     result = read_json(path)
     if not isinstance(result, dict):

@@ -8,8 +8,9 @@ import numpy as np
 
 from experiments import reproduce
 from experiments.cli.app import run_main
-from experiments.reproduction.records import PREDICTIONS
-from experiments.reproduction.scales import BASE, HALF, Pair, Scale, convpool, photo
+from experiments.reproduction.scales import BASE, HALF, Pair, Scale
+from experiments.reproduction.steps import convpool, photo
+from experiments.train.arrays import PREDICTIONS
 from minicnn.checkpoint import load, save
 
 CPU = ["--device", "cpu"]
@@ -19,9 +20,9 @@ NONE = {"count": 0, "sha256": ""}
 
 def tiny(seeds=2, *, epochs=1, analysed=1, **changes):
     """A scale of networks that train in a moment; the pairs of the first seeds are analysed."""
-    common = ("--dataset", "textures", "--scale", "0.04", "--subset", "64", "--batch", "32", "--epochs", str(epochs))
+    common = {"dataset": "textures", "scale": 0.04, "subset": 64, "batch": 32, "epochs": epochs}
     pairs = [
-        Pair(f"tiny-seed{seed}", *(convpool(*model, *common, "--seed", str(seed)) for model in (BASE, HALF)))
+        Pair(f"tiny-seed{seed}", *(convpool(*model, **common, seed=seed) for model in (BASE, HALF)))
         for seed in range(seeds)
     ]
     made = Scale(

@@ -17,7 +17,7 @@ from experiments.analyses.runner import sample
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
 from experiments.train import protocols
-from experiments.train.cifar import settings
+from experiments.train.cifar import CifarSettings
 from experiments.train.run import CifarRun, open_runs
 from experiments.train.session import fingerprint
 from minicnn.analysis.invariance import Score
@@ -276,7 +276,7 @@ def test_the_papers_gap_stands_beside_ours():
     run = SimpleNamespace(
         name="x",
         label="CReLU (half)",
-        settings=settings(act="crelu", width="half"),
+        settings=CifarSettings.of(act="crelu", width="half"),
         result={"train_error": 1.0, "test_error": 3.5},
     )
     row = regularisation._row(run)
@@ -308,7 +308,7 @@ def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
 
 def test_a_plain_run_may_be_called_fold1(data):
     """With more than half of the images held out there are not two folds: it was a ValueError."""
-    asked = settings(dataset="textures", subset=41)
+    asked = CifarSettings.of(dataset="textures", subset=41)
     train, _ = protocols.split(protocols.training_indices(asked, data), 35, asked.seed)
     config = {"train": fingerprint(train), "hold_out": {"count": 35}}
     np.testing.assert_array_equal(CifarRun(Path("fold1"), asked, config, {}).training_images(data), train)

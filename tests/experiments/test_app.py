@@ -12,7 +12,6 @@ import pytest
 from experiments.cli import app
 from experiments.cli.app import StopSignal, UsageError, command, duration, get_device
 from experiments.cli.environment import commit, environment
-from experiments.tables.table import Table
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
 from minicnn.cuda import TF32
@@ -99,15 +98,6 @@ def test_ranks_on_a_gpu_and_on_the_cpu_do_not_train_together(two_cards):
 def test_a_command_line_can_be_copied():
     assert command("a.b", ["--out", "my runs"]) == "python -m a.b --out 'my runs'"
     assert command("a.b", ["--x"], ranks=4) == "mpiexec -n 4 python -m a.b --x"
-
-
-def test_a_table_has_its_first_column_to_the_left():
-    assert Table(["name", "%"], [["a", "12.5"], ["long name", "-"]]).text().splitlines() == [
-        "name          %",
-        "---------  ----",
-        "a          12.5",
-        "long name     -",
-    ]
 
 
 def test_durations():

@@ -65,15 +65,14 @@ def test_a_run_leaves_its_files_and_a_table(finished):
         "checkpoint.npz",
         "curves.png",
         "result.json",
-        "test_probabilities.npy",
+        "predictions.npz",
     } <= names
     config = json.loads((folder / "config.json").read_text())
     assert config["settings"]["act"] == "relu"
     assert config["environment"]["device"] == "cpu"
     assert "--scale 0.03" in config["command"]
     result = json.loads((folder / "result.json").read_text())
-    p = np.load(folder / "test_probabilities.npy")
-    assert p.shape == (1000, 10)
+    assert load(folder / "predictions.npz")[0]["probabilities"].shape == (1000, 10)
     assert re.search(rf"test error +{result['test_error']:.2f} +-$", out.stdout, re.M)
     rows = (folder / "metrics.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows] == ["epoch", "1", "2"]
@@ -86,8 +85,9 @@ def test_the_error_is_that_of_the_saved_outputs(finished):
     from minicnn.data.textures import textures
 
     folder, _ = finished
-    p, labels = np.load(folder / "test_probabilities.npy"), textures().test_labels
-    error = 100 * np.mean(p.argmax(1) != labels)
+    saved, labels = load(folder / "predictions.npz")[0], textures().test_labels
+    np.testing.assert_array_equal(saved["labels"], labels)
+    error = 100 * np.mean(saved["probabilities"].argmax(1) != labels)
     assert json.loads((folder / "result.json").read_text())["test_error"] == pytest.approx(error)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from experiments import demo
 from experiments.cli.app import StopSignal, UsageError
+from minicnn.training import Interrupted
 
 SMALL = shlex.split("--subset 64 --epochs 1 --scale 0.03 --device cpu")
 
@@ -28,7 +29,7 @@ def test_offline_it_says_so_and_goes_on_with_textures(tmp_path, monkeypatch, cap
     (tmp_path / "empty").mkdir()
     assert demo.main([*SMALL, "--data", "empty"]) == 0
     out = capsys.readouterr().out
-    assert "CIFAR-10 is not to be had here" in out
+    assert "CIFAR-10 cannot be had here" in out
     assert "Textures prove nothing" in out
 
 
@@ -45,7 +46,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(StopSignal, "__enter__", lambda self: lambda: True)
     monkeypatch.setattr(StopSignal, "__exit__", lambda *_: None)
-    assert demo.main([*SMALL, "--dataset", "textures"]) == 130
+    with pytest.raises(Interrupted):
+        demo.main([*SMALL, "--dataset", "textures"])
     assert "To go on:\n\n  python -m experiments.demo --subset 64 " in capsys.readouterr().err
     assert list((tmp_path / "runs" / "demo").glob("*/checkpoint.npz"))
 

@@ -16,8 +16,7 @@ from experiments.cli.app import UsageError
 from experiments.reproduction.commands import resources
 from experiments.reproduction.execute import Executor
 from experiments.reproduction.records import Records
-from experiments.reproduction.scales import convpool
-from experiments.reproduction.steps import Step, training_step
+from experiments.reproduction.steps import Analysis, convpool
 from experiments.reproduction.targets import Files
 from tests.experiments.made_runs import CPU, results, tiny
 from tests.ranks import mpiexec, needs_mpi
@@ -115,10 +114,10 @@ def test_every_worker_has_its_gpu_and_its_share_of_the_cores(monkeypatch, tmp_pa
     made = resources("auto", 3, {"cifar100": Path("c.tar")}, Files())
     assert made.devices == ("gpu:0", "gpu:1")
     assert made.environment()["MINICNN_THREADS"] == "2"
-    step = training_step(convpool("relu", "base", "--dataset", "cifar100"))
-    lines = [" ".join(made.arguments(step, Records([tmp_path]), slot)) for slot in range(3)]
+    step = convpool("relu", "base", dataset="cifar100")
+    lines = [" ".join(made.arguments(step, Records(tmp_path), slot)) for slot in range(3)]
     assert [re.search(r"--device (\S+)", line)[1] for line in lines] == ["gpu:0", "gpu:1", "gpu:0"]
-    assert "--data c.tar --resume" in lines[0]
+    assert "--resume --data c.tar" in lines[0]
     assert resources("cpu", 3, {}, Files()).devices == ("cpu",)
 
 
@@ -126,9 +125,9 @@ def test_a_full_disk_is_the_failure_of_a_step(tmp_path):
     (tmp_path / "logs").mkdir()
     training = tiny().table1[0]
     (tmp_path / "logs" / f"{training.name}.out").symlink_to("/dev/full")
-    executor = Executor(Records([tmp_path]), resources("cpu", 1, {}, Files()), 1, lambda: False)
-    (outcome,) = executor.run([training_step(training)])
-    assert outcome.how == "failed"
+    executor = Executor(Records(tmp_path), resources("cpu", 1, {}, Files()), 1, lambda: False)
+    (outcome,) = executor.run([training])
+    assert outcome.state == "failed"
     assert "No space left on device" in outcome.why
 
 
@@ -137,8 +136,8 @@ def test_a_stamp_that_cannot_be_written_is_the_failure_of_a_step(tmp_path, monke
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     monkeypatch.setattr("experiments.reproduction.execute.write_json", full)
-    step = Step("made", photos.MODULE, ("--train", "3", "--validation", "2"), makes=("train",))
-    executor = Executor(Records([tmp_path]), resources("cpu", 1, {}, Files()), 1, lambda: False)
+    step = Analysis("made", photos.MODULE, ("--train", "3", "--validation", "2"), makes=("train",))
+    executor = Executor(Records(tmp_path), resources("cpu", 1, {}, Files()), 1, lambda: False)
     (outcome,) = executor.run([step])
-    assert outcome.how == "failed"
+    assert outcome.state == "failed"
     assert "No space left on device" in outcome.why

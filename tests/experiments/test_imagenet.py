@@ -15,7 +15,8 @@ from PIL import Image
 
 from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
 from experiments.cli.app import UsageError
-from experiments.train.imagenet import ImagenetSettings, imagenet_settings
+from experiments.train.imagenet import ImagenetSettings
+from experiments.train.photographs import PhotoSession
 from experiments.train.run import open_run
 from minicnn.backend import CPU
 from minicnn.checkpoint import load
@@ -24,7 +25,7 @@ from minicnn.data.decode import read_square
 from minicnn.models import allcnn_b
 from minicnn.models.allcnn import VARIANTS
 from minicnn.random import Stream
-from minicnn.training import TrainingError, crop_probabilities, judge, probabilities, top_error
+from minicnn.training import Interrupted, TrainingError, crop_probabilities, judge, probabilities, top_error
 from reference.paper import SGD
 from tests.data.photos import CLASSES, photo, write_bad_files, write_odd_files, write_set
 
@@ -94,7 +95,7 @@ def test_stopped_within_an_epoch_and_resumed_it_ends_in_the_same_bits(data, run,
     """Ctrl-C after the second step of the second epoch; another number of processes after it."""
     options = ["--variant", "crelu-conv1-4", "--epochs", "2", "--bad-images", "skip", "--lr", "0.001"]
     arguments = [*TINY, *options, "--data", str(data), "--out", str(tmp_path / "run"), "--save-every", "1"]
-    saved, save = [], imagenet.PhotoSession.save
+    saved, save = [], PhotoSession.save
 
     def counting(session):
         save(session)
@@ -103,13 +104,14 @@ def test_stopped_within_an_epoch_and_resumed_it_ends_in_the_same_bits(data, run,
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("minicnn.training.FETCH_EVERY", 1)
-    monkeypatch.setattr(imagenet.PhotoSession, "save", counting)
-    assert imagenet.main(arguments) == 130
+    monkeypatch.setattr(PhotoSession, "save", counting)
+    with pytest.raises(Interrupted):
+        imagenet.main(arguments)
     assert "--resume" in capsys.readouterr().err
     assert 0 < saved[-1][1] < 5
     with pytest.raises(UsageError, match="add --resume"):
         imagenet.main(arguments)
-    monkeypatch.setattr(imagenet.PhotoSession, "save", save)
+    monkeypatch.setattr(PhotoSession, "save", save)
     assert imagenet.main([*arguments, "--resume", "--workers", "2"]) == 0
     a, b = (load(folder / "checkpoint.npz")[0] for folder in (run, tmp_path / "run"))
     assert set(a) == set(b)
@@ -207,15 +209,15 @@ def test_the_analyses_take_such_a_run(run, data, tmp_path, capsys, monkeypatch):
 
 
 def test_the_schedules_are_the_papers():
-    settings = imagenet_settings(variant="crelu-conv1-4")
+    settings = ImagenetSettings.of(variant="crelu-conv1-4")
     rate, decay = settings.schedules(steps_per_epoch=100)
     for phase in SGD.phases:
         for step in ((phase.first - 1) * 100, phase.last * 100 - 1):
             assert (rate(step), decay(step)) == (phase.learning_rate, phase.weight_decay)
-    adam = imagenet_settings(variant="crelu-all")
+    adam = ImagenetSettings.of(variant="crelu-all")
     assert (adam.recipe, adam.epochs, adam.batch, adam.lr) == ("adam", 100, 64, 2e-4)
     assert adam.reductions == settings.reductions == []
-    short = imagenet_settings(variant="baseline", epochs=1, lr=0.1)
+    short = ImagenetSettings.of(variant="baseline", epochs=1, lr=0.1)
     boundaries = short.schedules(steps_per_epoch=3)[0].boundaries
     assert list(boundaries) == sorted(set(boundaries))
     assert short.schedule_table()[0][1] == "0.1"
@@ -223,7 +225,7 @@ def test_the_schedules_are_the_papers():
     with pytest.raises(ValueError, match="of another version"):
         ImagenetSettings.from_json({"variant": "baseline"})
     with pytest.raises(ValueError, match="unknown variant"):
-        imagenet_settings(variant="vgg")
+        ImagenetSettings.of(variant="vgg")
 
 
 def test_the_dry_run_needs_no_data(capsys):

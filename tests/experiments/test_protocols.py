@@ -10,10 +10,13 @@ import pytest
 from experiments.cifar import main, report
 from experiments.cli.app import UsageError
 from experiments.train import protocols
-from experiments.train.cifar import settings
+from experiments.train.arrays import write_predictions
+from experiments.train.cifar import CifarSettings
+from experiments.train.protocols import follow
+from minicnn.checkpoint import load
 from minicnn.data.textures import textures
 
-DATA = textures(200, 100)
+DATA, TEXTURES = textures(200, 100), CifarSettings.of(dataset="textures")
 FAST = shlex.split("--dataset textures --scale 0.02 --subset 64 --epochs 2 --batch 32 --device cpu")
 
 
@@ -29,7 +32,7 @@ def fake_run(errors):
         (job.folder / "result.json").write_text(json.dumps(result))
         p = np.zeros((100, 10))
         p[np.arange(100), (DATA.test_labels + (len(jobs) > 1)) % 10] = 1 / len(jobs)  # the first is right, and surest
-        np.save(job.folder / "test_probabilities.npy", p)
+        write_predictions(job.folder, p, DATA.test_labels)
         return result
 
     return run, jobs
@@ -37,7 +40,7 @@ def fake_run(errors):
 
 def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
     run, jobs = fake_run([10.0, 12.0, 14.0])
-    result = protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=3, only=None)
+    result = follow(protocols.folds(TEXTURES, tmp_path, DATA, 3), run)
     held = [set(job.hold_out) for job in jobs]
     assert set.union(*held) == set(range(200))
     assert sum(map(len, held)) == 200
@@ -52,26 +55,25 @@ def test_a_fold_without_images_is_refused(tmp_path):
     """It would hold out nothing, and choose its epoch by nothing."""
     run, jobs = fake_run([])
     with pytest.raises(UsageError, match="--folds must be at most the number of training images, 200, got 201"):
-        protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=201, only=None)
+        follow(protocols.folds(TEXTURES, tmp_path, DATA, 201), run)
     assert not jobs
 
 
 def test_one_fold_at_a_time(tmp_path):
     run, jobs = fake_run([10.0, 12.0])
-    one = settings(dataset="textures")
-    assert protocols.folds(one, tmp_path, DATA, run, count=2, only=2) is None
+    assert follow(protocols.folds(TEXTURES, tmp_path, DATA, 2, only=2), run) is None
     assert protocols.missing_folds(tmp_path, 2) == [1]
-    assert protocols.folds(one, tmp_path, DATA, run, count=2, only=1)["average"] == 11
+    assert follow(protocols.folds(TEXTURES, tmp_path, DATA, 2, only=1), run)["average"] == 11
     assert [job.folder.name for job in jobs] == ["fold2", "fold1"]
     whole, others = fake_run([0.0, 0.0])
-    protocols.folds(one, tmp_path / "again", DATA, whole, count=2, only=None)
+    follow(protocols.folds(TEXTURES, tmp_path / "again", DATA, 2), whole)
     np.testing.assert_array_equal(others[1].hold_out, jobs[0].hold_out)  # the folds do not depend on who trains them
 
 
 @pytest.mark.parametrize("stop", ["epochs", "loss"])
 def test_single_trains_twice(tmp_path, stop):
     run, jobs = fake_run([10.0, 9.0])
-    result = protocols.single(settings(dataset="textures"), tmp_path, DATA, run, hold_out=50, stop=stop)
+    result = follow(protocols.single(TEXTURES, tmp_path, DATA, 50, stop), run)
     search, final = jobs
     assert (len(search.train), len(search.hold_out)) == (150, 50)
     assert not set(search.train) & set(search.hold_out)
@@ -87,12 +89,12 @@ def test_single_trains_twice(tmp_path, stop):
 
 
 def test_subsets():
-    assert len(protocols.training_indices(settings(dataset="textures"), DATA)) == 200
-    a, b = (protocols.training_indices(settings(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
+    assert len(protocols.training_indices(CifarSettings.of(dataset="textures"), DATA)) == 200
+    a, b = (protocols.training_indices(CifarSettings.of(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
     assert len(set(a)) == 50
     assert set(a) != set(b)
     with pytest.raises(UsageError, match="--subset must be in"):
-        protocols.training_indices(settings(dataset="textures", subset=201), DATA)
+        protocols.training_indices(CifarSettings.of(dataset="textures", subset=201), DATA)
 
 
 def test_the_real_protocols(tmp_path, monkeypatch, capsys):
@@ -110,26 +112,28 @@ def test_the_real_protocols(tmp_path, monkeypatch, capsys):
     assert re.search(r"average +\d+\.\d\d ± \d+\.\d\d", out)
     assert (tmp_path / "epochs" / "search" / "best.npz").exists()
     result = json.loads((tmp_path / "folds" / "result.json").read_text())
-    p = np.mean([np.load(tmp_path / "folds" / f"fold{i}" / "test_probabilities.npy") for i in (1, 2)], axis=0)
-    labels = textures().test_labels
+    outputs = [load(tmp_path / "folds" / f"fold{i}" / "predictions.npz")[0] for i in (1, 2)]
+    p, labels = np.mean([found["probabilities"] for found in outputs], axis=0), textures().test_labels
+    assert all((found["labels"] == labels).all() for found in outputs)
     assert result["vote"] == pytest.approx(100 * np.mean(p.argmax(1) != labels))
 
 
 def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
     result = {"protocol": "plain", "train_error": 1.0, "test_error": 20.0}
-    text = report(settings(act="crelu", width="half", scale=0.25, subset=5000), 41_000, result)
+    text = report(CifarSettings.of(act="crelu", width="half", scale=0.25, subset=5000), result)
     assert re.search(r"test error +20\.00 +8\.37", text)
     assert "not comparable: this run is reduced (width x0.25, 5000 images, recipe short, 10 epochs)" in text
-    text = report(settings(model="vgg", act="crelu", at=(1, 3), recipe="paper", dataset="cifar100"), 1, result)
+    text = report(CifarSettings.of(model="vgg", act="crelu", at=(1, 3), recipe="paper", dataset="cifar100"), result)
     assert re.search(r"test error +20\.00 +26\.52", text)
     assert "--protocol single" in text
     folds = {"protocol": "folds", "train_error": 1.0, "average": 9.5, "standard_error": 0.1, "vote": 7.0}
-    text = report(settings(act="crelu", recipe="paper"), 1, folds)
+    text = report(CifarSettings.of(act="crelu", recipe="paper"), folds)
     assert re.search(r"average +9\.50 ± 0\.10 +9\.39", text)
     assert re.search(r"vote +7\.00 +7\.09", text)
     assert "comparable" not in text
-    for unknown in (settings(act="leaky", recipe="paper"), settings(model="vgg", act="avr", at=(1, 3), recipe="paper")):
-        text = report(unknown, 1, result)
+    for other in ({"act": "leaky"}, {"model": "vgg", "act": "avr", "at": (1, 3)}):
+        unknown = CifarSettings.of(**other, recipe="paper")
+        text = report(unknown, result)
         assert re.search(r"test error +20\.00 +-$", text)  # the paper has no such network
         assert "--protocol single" not in text
 
@@ -140,13 +144,13 @@ def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
         ("result.json", b"[]", "no results in it"),
         ("result.json", b'{"train_error": 1.0, "test_error": "low", "seconds": 1}', "test_error is 'low'"),
         ("result.json", b'{"train_error": 1.0, "test_error": NaN, "seconds": 1}', "test_error is nan"),
-        ("test_probabilities.npy", b"", "is missing or damaged; remove"),
-        ("test_probabilities.npy", b"\x93NUMPY\x01\x00v\x00{", "is missing or damaged; remove"),
+        ("predictions.npz", b"", "is missing or damaged; remove"),
+        ("predictions.npz", b"PK\x03\x04{", "is missing or damaged; remove"),
     ],
 )
 def test_a_damaged_fold_is_named(tmp_path, file, content, message):
     run, _ = fake_run([10.0, 12.0])
-    protocols.folds(settings(dataset="textures"), tmp_path, DATA, run, count=2, only=None)
+    follow(protocols.folds(TEXTURES, tmp_path, DATA, 2), run)
     (tmp_path / "fold2" / file).write_bytes(content)
     with pytest.raises(UsageError, match=rf"fold2.{file}.* {message}"):
-        protocols.collect_folds(tmp_path, DATA, 2)
+        protocols.collect_folds(tmp_path, 2)

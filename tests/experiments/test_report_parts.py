@@ -1,75 +1,61 @@
 """What the report is made of: HTML, charts, pictures and colours."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from experiments.figures.charts import Bar, Line, interval_chart, line_chart
 from experiments.report import page
-from experiments.report.charts import Bar, Line, interval_chart, line_chart, ticks
-from experiments.report.context import NOT_RUN, picture
-from experiments.report.csv_tables import as_numbers, write_tables
-from experiments.tables.html import Html, escape, join, table, tag
-from tests.experiments.made_runs import BAD
+from experiments.report.context import Context, chart
+from experiments.reproduction.records import Records
+from experiments.reproduction.targets import Files
+from experiments.tables.html import Html, escape, join, tag
+from tests.experiments.made_runs import BAD, tiny
 
 
 def test_what_is_put_in_is_escaped_and_html_is_not():
-    assert tag("p", "a < b & ", tag("b", "c"), class_="n") == '<p class="n">a &lt; b &amp; <b>c</b></p>'
+    assert tag("p", "a < b & ", tag("b", "c"), class_="n") == '<p class="n">a &lt; b &amp; <b>c</b></p>\n'
     assert tag("a", BAD, href='"><script>') == f'<a href="&quot;&gt;&lt;script&gt;">{escape(BAD)}</a>'
     assert "<script" not in join([BAD, [BAD, None], 3])
     assert escape(Html("<b>")) == "<b>"
     assert tag("img", alt=BAD).count("<") == 1
 
 
-def test_tables_have_captions_and_headings():
-    made = table("Errors <1", ["network", "error"], [["a", 1.0]])
-    assert "<caption>Errors &lt;1</caption>" in made
-    assert 'scope="col"' in made
-    assert '<th scope="row" class="text">a</th><td>1.0</td>' in made
-
-
-def test_tables_are_written_as_csv_files_with_numbers_in_columns_of_their_own(tmp_path):
-    rows = [["a, b", "25.05 ± 0.40", tag("b", 0.1)], ["c", NOT_RUN, "-"]]
-    one = table('Errors <1, "a"', ["network", "error %", "p"], rows)
-    two = table("Second", ["layer"], [["conv1"]])
-    write_tables(join([tag("h1", "x"), one, two]), tmp_path / "tables")
-    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["errors-1-a.csv", "second.csv"]
-    assert (tmp_path / "tables" / "errors-1-a.csv").read_text() == (
-        'network,error %,error % ±,p\n"a, b",25.05,0.40,0.1\nc,,,\n'
-    )
-    assert (tmp_path / "tables" / "second.csv").read_text() == "layer\nconv1\n"
-    write_tables(two, tmp_path / "tables")
-    assert [path.name for path in (tmp_path / "tables").iterdir()] == ["second.csv"]  # those of this page
-
-
-def test_a_column_with_words_stays_as_it_is():
-    rows = [["n", "x", "y"], ["a", "10.00 ± 2.48; vote 7.25", "1,234"], ["b", "-3.5 (1)", "+0.5 (1)"]]
-    assert as_numbers(rows) == [["n", "x", "y"], ["a", "10.00 ± 2.48; vote 7.25", "1234"], ["b", "-3.5 (1)", "+0.5"]]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(0, 10, [0, 2, 4, 6, 8, 10]), (-1.3, 0.4, [-1, -0.5, 0]), (0, 1e-9, [0, 2e-10, 4e-10, 6e-10, 8e-10, 1e-9])],
-)
-def test_ticks_are_round_numbers(low, high, expected):
-    assert ticks(low, high) == expected
+def points(svg):
+    """Of the first line that is drawn in blue."""
+    paths = re.findall(r'<path d="([^"]*)"[^>]*style="fill: none; stroke: #1f77b4', svg)
+    return [tuple(map(float, point)) for point in re.findall(r"([\d.]+) ([\d.]+)", paths[0])]
 
 
 def test_charts_put_points_where_they_belong():
-    """Error 100 at epoch 1, 50 at epoch 3: the second is to the right, and lower by half of the height (less 5 %)."""
-    made = line_chart("curve <1>", {"a & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
-    (x1, y1), (x2, y2) = (map(float, p.split(",")) for p in re.search(r'points="(.*?)"', made)[1].split())
+    """Error 100 at epoch 1, 50 at epoch 3: the second is to the right, and half as high over 0, the lower edge."""
+    svg = line_chart({"a & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
+    (x1, y1), (x2, y2) = points(svg)
+    bottom = max(float(y) for y in re.findall(r'id="patch_3">\s*<path d="M [\d.]+ ([\d.]+)', svg))
     assert x2 > x1
-    bottom = 300 - 52
     assert (bottom - y2) / (bottom - y1) == pytest.approx(0.5, abs=0.01)
-    assert "a &amp; b" in made
-    bars = interval_chart("t", [Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")
-    assert bars.count('class="interval"') == 1
-    assert bars.count('class="hollow"') == 1
+    assert "a &amp; b" in svg
 
 
-def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path):
-    assert "matplotlib is installed" in picture(tmp_path / "histograms.png", "words")
+def test_intervals_are_lines_and_a_single_network_is_a_hollow_dot():
+    svg = interval_chart([Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")
+    (low, y), (high, _) = points(svg)
+    dots = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="fill: (\S+); stroke: #1f77b4', svg)
+    dots += re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="(fill-opacity: 0); stroke: #1f77b4', svg)
+    assert len(dots) == 2
+    assert float(dots[0][0]) == pytest.approx((low + high) / 2, abs=0.01)
+    assert float(dots[0][1]) == y
+    assert "fill-opacity: 0" in svg
+    assert svg == interval_chart([Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")  # to the last byte
+
+
+def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path, monkeypatch):
+    context = Context(tmp_path, tiny(), Records(tmp_path), Files())
+    assert "matplotlib is installed" in context.picture(tmp_path / "histograms.png", "words")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "matplotlib is installed" in chart(interval_chart([Bar("x", -1, -2, 0)], x="points"), "words")
 
 
 def luminance(colour):

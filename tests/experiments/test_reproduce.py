@@ -1,9 +1,11 @@
 """The whole paper from one command: planning, running, resuming, failing, moving; on tiny networks."""
 
+import importlib
 import json
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +14,12 @@ import pytest
 from experiments import cifar, photos, reproduce
 from experiments.cli.app import UsageError, run_main
 from experiments.cli.files import locked
-from experiments.reproduction.records import Records, wrong_images
-from experiments.reproduction.scales import SCALES, convpool
+from experiments.reproduction.archive import unpack
+from experiments.reproduction.records import Records
+from experiments.reproduction.scales import SCALES
+from experiments.reproduction.steps import Analysis, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
+from experiments.train.settings import asked_settings
 from minicnn.checkpoint import load, save
 from minicnn.data.folders import picture_set
 from reference.paper import TABLE_1
@@ -93,9 +98,19 @@ def test_the_full_scale_is_the_papers():
 
 
 def test_a_run_is_called_as_its_settings_say():
-    made = convpool("crelu", "half", "--scale", "0.25", "--seed", "0")
+    made = convpool("crelu", "half", scale=0.25)
     assert made.name == "cifar10-convpool-half-crelu-x0.25-short10-seed0"
-    assert convpool("relu", "base", "--recipe", "paper", "--protocol", "single").name.endswith("-paper350-seed0-single")
+    assert convpool("relu", "base", "single", recipe="paper").name.endswith("-paper350-seed0-single")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_command_of_a_training_stands_for_its_settings(scale):
+    """Settings become options where a process begins, and these become the same settings there."""
+    for training in SCALES[scale](None).trainings:
+        module = importlib.import_module(training.module)
+        args = module.parser().parse_args(training.options)
+        assert asked_settings(type(training.settings), args) == training.settings
+        assert getattr(args, "protocol", "plain") == training.protocol
 
 
 def test_a_dry_run_writes_nothing_and_says_what_it_would_cost(tmp_path, capsys):
@@ -162,32 +177,90 @@ def test_runs_of_experiments_cifar_are_known_and_have_the_same_config(finished, 
     assert re.search(rf"{training.name} +done", capsys.readouterr().out)
 
 
-def test_an_export_is_small_and_stands_for_the_runs(finished, tmp_path, capsys):
+def tree_of(archive, place):
+    """An export with one folder per run, as a reproduction has them."""
+    unpack(archive, place)
+    return place
+
+
+def test_an_export_is_a_few_files_and_stands_for_the_runs(finished, tmp_path, capsys):
     export = finished / "export"
-    for training in tiny().table1:
-        files = sorted(path.name for path in (export / "runs" / training.name).iterdir())
-        weights = ["weights.npz"] if training == tiny().pairs[0].crelu else []  # table6 looks at these alone
-        assert files == ["config.json", "metrics.csv", "predictions.npz", "result.json", *weights]
+    weights = f"{tiny().pairs[0].crelu.name}.npz"  # table6 looks at these alone
+    files = sorted(path.relative_to(export).as_posix() for path in export.rglob("*") if path.is_file())
+    tables = ["against-the-baseline", "runs", "table-1", "table-6", "what-was-reduced"]
+    assert [name for name in files if not name.startswith("tables/")] == [
+        "analyses.json",
+        "analyses/correlation-tiny-seed0/correlation.png",
+        "analyses/correlation.csv",
+        "analyses/cosines.csv",
+        "metrics.csv",
+        "predictions.npz",
+        "report.html",
+        "runs.json",
+        f"weights/{weights}",
+    ]
+    assert [name for name in files if name.startswith("tables/")] == [f"tables/{name}.csv" for name in tables]
     assert run("table1", "table6", "tableS1", "--out", str(tmp_path), "--import", str(export)) == 0
     shown = capsys.readouterr().out
     assert len(re.findall(rf" imported +from {re.escape(str(export))}$", shown, re.M)) == 4
     assert "1 of 6 steps to do" in shown  # reconstruction, from exported weights
     assert (tmp_path / "analyses" / "reconstruction-tiny-seed0" / "ratios.csv").exists()
     assert not (tmp_path / "runs").exists()
-    pages = [(folder / "report.html").read_text() for folder in (finished / "out", tmp_path)]
+    pages = [(folder / "report.html").read_text() for folder in (finished / "out", tmp_path, export)]
     for name in ("ReLU (base x0.04)", "CReLU (half x0.04)"):
         rows = [re.findall(rf">{re.escape(name)}</th>.*?</tr>", page)[0] for page in pages]
         numbers = [re.findall(r"\d+\.\d\d ± \d+\.\d\d", row) for row in rows]
-        assert numbers[0] == numbers[1]
+        assert numbers[0] == numbers[1] == numbers[2]
         assert numbers[0]
 
 
-def test_predictions_of_an_export_are_those_of_the_run(finished):
-    name = tiny().table1[1].name
-    arrays, _ = load(finished / "export" / "runs" / name / "predictions.npz")
-    result = json.loads((finished / "out" / "runs" / name / "result.json").read_text())
-    assert arrays["predicted"].dtype == np.uint8
-    assert 100 * np.mean(arrays["predicted"] != arrays["right"]) == pytest.approx(result["test_error"])
+def test_what_is_in_an_export_is_what_the_runs_have(finished, tmp_path):
+    """One folder per run again: the same files, but for paths of this machine in the command."""
+    tree = tree_of(finished / "export", tmp_path)
+    for training in tiny().table1:
+        ours, theirs = (root / "runs" / training.name for root in (finished / "out", tree))
+        for name in ("result.json", "metrics.csv"):
+            assert (ours / name).read_bytes() == (theirs / name).read_bytes()
+        a, b = (json.loads((folder / "config.json").read_text()) for folder in (ours, theirs))
+        assert str(finished) in a.pop("command")
+        assert b.pop("command").endswith(f"--out runs/{training.name}")
+        assert a == b
+        result = json.loads((ours / "result.json").read_text())
+        arrays, _ = load(theirs / "predictions.npz")
+        assert arrays["predicted"].dtype == np.uint8
+        assert 100 * np.mean(arrays["predicted"] != arrays["right"]) == pytest.approx(result["test_error"])
+    (ours, theirs) = (root / "analyses" / "correlation-tiny-seed0" for root in (finished / "out", tree))
+    assert {path.name for path in theirs.iterdir()} == {path.name for path in ours.iterdir()}
+    for path in theirs.iterdir():
+        assert path.read_bytes() == (ours / path.name).read_bytes()
+
+
+def test_no_line_of_an_exported_report_is_long_and_its_pictures_are_files(finished):
+    page = (finished / "export" / "report.html").read_text()
+    assert max(map(len, page.splitlines())) <= 2000
+    pictures = [name for name in re.findall(r'<img src="([^"]*)"', page) if not name.startswith("data:image/svg")]
+    assert pictures == ["analyses/correlation-tiny-seed0/correlation.png"]
+    assert all((finished / "export" / name).exists() for name in pictures)
+    assert 'src="data:image/png' in (finished / "out" / "report.html").read_text()  # that one is whole by itself
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("runs.json", "{"),
+        ("runs.json", "[]"),
+        ("runs.json", '{"../outside": {"config.json": {}}}'),
+        ("metrics.csv", "run,epoch\nx\n"),
+        ("predictions.npz", "PK"),
+        ("analyses.json", '{"x": {}}'),
+    ],
+)
+def test_a_damaged_archive_is_named(finished, tmp_path, name, content):
+    shutil.copytree(finished / "export", tmp_path / "export")
+    (tmp_path / "export" / name).write_text(content)
+    with pytest.raises(UsageError, match=f"{re.escape(str(tmp_path / 'export'))}.* is damaged|/{name} is damaged"):
+        unpack(tmp_path / "export", tmp_path / "tree")
+    assert not (tmp_path / "outside").exists()
 
 
 def test_an_export_made_again_has_the_new_network(finished, tmp_path):
@@ -196,35 +269,50 @@ def test_an_export_made_again_has_the_new_network(finished, tmp_path):
     shutil.copytree(finished / "out", out)
     shutil.copytree(finished / "export", export)
     folder = out / "runs" / training.name
-    p = np.random.default_rng(0).random(np.load(folder / "test_probabilities.npy").shape)
-    np.save(folder / "test_probabilities.npy", p)
-    right = load(export / "runs" / training.name / "predictions.npz")[0]["right"]
-    error = 100 * float((p.argmax(axis=1) != right).mean())
+    saved, _ = load(folder / "predictions.npz")
+    p = np.random.default_rng(0).random(saved["probabilities"].shape)
+    save(folder / "predictions.npz", {"probabilities": p, "labels": saved["labels"]})
+    error = 100 * float((p.argmax(axis=1) != saved["labels"]).mean())
     result = json.loads((folder / "result.json").read_text())
     assert error != result["test_error"]
     (folder / "result.json").write_text(json.dumps({**result, "test_error": error}))
     arrays, metadata = load(folder / "checkpoint.npz")
     changed = {name: array + 1 if "weight" in name else array for name, array in arrays.items()}
     save(folder / "checkpoint.npz", changed, metadata)
-    old, _ = load(export / "runs" / training.name / "weights.npz")
+    old, _ = load(export / "weights" / f"{training.name}.npz")
     assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export)) == 0
-    exported = load(export / "runs" / training.name / "predictions.npz")[0]
+    tree = tree_of(export, tmp_path / "tree")
+    exported = load(tree / "runs" / training.name / "predictions.npz")[0]
     np.testing.assert_array_equal(exported["predicted"], p.argmax(axis=1))
-    new, _ = load(export / "runs" / training.name / "weights.npz")
+    new, _ = load(export / "weights" / f"{training.name}.npz")
     name = next(name for name in new if "weight" in name)
     np.testing.assert_array_equal(new[name], old[name] + 1)
     assert not list(export.rglob("*previous*"))
 
 
 def test_predictions_of_another_network_are_not_used(finished, tmp_path):
-    shutil.copytree(finished / "export", tmp_path, dirs_exist_ok=True)
     training = tiny().table1[0]
-    (run_,) = Records([tmp_path]).training(training).parts
-    assert wrong_images(run_, None) is not None
-    path = tmp_path / "runs" / training.name / "result.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "test_error": 1.0}))
-    (run_,) = Records([tmp_path]).training(training).parts
-    assert wrong_images(run_, None) is None
+    for root, place in ((tree_of(finished / "export", tmp_path / "tree"), "an archive"), (tmp_path / "out", "a run")):
+        if place == "a run":
+            shutil.copytree(finished / "out", root)
+        assert Records(root).run(training).predictions() is not None
+        path = root / "runs" / training.name / "result.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "test_error": 1.0}))
+        assert Records(root).run(training).predictions() is None
+
+
+def test_runs_of_an_older_version_are_read_and_brought_up_to_date(finished, tmp_path):
+    """They left the outputs in a file of their own, without the labels."""
+    training = tiny().table1[0]
+    shutil.copytree(finished / "out", tmp_path / "out")
+    folder = tmp_path / "out" / "runs" / training.name
+    saved, _ = load(folder / "predictions.npz")
+    (folder / "predictions.npz").unlink()
+    np.save(folder / "test_probabilities.npy", saved["probabilities"])
+    assert Records(tmp_path / "out").run(training).predictions() is None
+    assert cifar.main([*training.options, *CPU, "--out", str(folder)]) == 0  # it is finished: nothing is trained
+    again, _ = load(folder / "predictions.npz")
+    assert all(np.array_equal(again[name], saved[name]) for name in saved)
 
 
 def test_an_export_does_not_replace_a_report_by_a_smaller_one(finished, tmp_path):
@@ -248,13 +336,15 @@ def test_trainings_on_generated_pictures_are_not_taken_for_others():
 def test_an_analysis_is_made_again_when_its_file_has_changed(tmp_path):
     path, root = tmp_path / "alexnet.npz", tmp_path / "out"
     path.write_bytes(b"one")
-    (step,) = (s for s in steps_of([TARGETS["figure1"]], tiny(), Files(alexnet=path)) if s.file)
+    (step,) = (
+        s for s in steps_of([TARGETS["figure1"]], tiny(), Files(alexnet=path)) if isinstance(s, Analysis) and s.file
+    )
     for name in (*step.makes, "stamp.json"):
         (step.folder(root) / name).parent.mkdir(parents=True, exist_ok=True)
-        (step.folder(root) / name).write_text(json.dumps(Records([root]).stamp(step)))
-    assert Records([root]).done(step)
+        (step.folder(root) / name).write_text(json.dumps(Records(root).stamp(step)))
+    assert Records(root).done(step)
     path.write_bytes(b"two")
-    assert not Records([root]).done(step)
+    assert not Records(root).done(step)
 
 
 def test_two_at_once_in_a_folder_are_refused(tmp_path):
@@ -265,16 +355,16 @@ def test_two_at_once_in_a_folder_are_refused(tmp_path):
 
 def test_an_analysis_is_made_again_when_its_run_has_changed(finished, tmp_path):
     shutil.copytree(finished / "out", tmp_path / "out")
-    (step,) = (s for s in steps_of([TARGETS["table6"]], tiny(), Files()) if s.makes)
-    assert Records([tmp_path / "out"]).done(step)
+    (step,) = (s for s in steps_of([TARGETS["table6"]], tiny(), Files()) if isinstance(s, Analysis))
+    assert Records(tmp_path / "out").done(step)
     path = tmp_path / "out" / "runs" / step.of[0].name / "result.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "test_error": 1.0}))
-    assert not Records([tmp_path / "out"]).done(step)
+    assert not Records(tmp_path / "out").done(step)
 
 
 def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
     good, _ = tiny(1).table1
-    bad = convpool("crelu", "half", *good.options[2:], "--lr", "1e30")
+    bad = replace(good, settings=replace(good.settings, act="crelu", width="half", lr=1e30))
     scale = tiny(table1=(bad, good), pairs=())
     assert run("table1", "--out", str(tmp_path), scale=scale) == 1
     shown, said = capsys.readouterr()
@@ -282,7 +372,7 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
     assert "1 failed, 1 done" in shown
     assert f"FAILED {bad.name}" in shown
     line = re.search(r"^  (python -m experiments.cifar .*--resume.*)$", shown, re.M)[1]
-    assert "1e30" in line
+    assert "1e+30" in line
     assert bad.name in line
     assert list(results(tmp_path)) == [good.name]
     assert (tmp_path / "report.html").exists()
@@ -329,10 +419,11 @@ def test_an_export_has_the_weights_of_one_seed_and_no_large_files(finished, tmp_
     out, export, scale = tmp_path / "out", tmp_path / "export", tiny(analysed=2)
     shutil.copytree(finished / "out", out)
     for size in (200_000, 200_001):
-        (out / "analyses" / "correlation-tiny-seed0" / f"{size}.csv").write_bytes(bytes(size))
+        (out / "analyses" / "correlation-tiny-seed0" / f"{size}.png").write_bytes(bytes(size))
     assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export), scale=scale) == 0
-    assert [path.parent.name for path in export.rglob("weights.npz")] == [scale.pairs[0].crelu.name]
-    assert [path.name for path in export.rglob("20000*.csv")] == ["200000.csv"]
+    assert [path.stem for path in (export / "weights").iterdir()] == [scale.pairs[0].crelu.name]
+    assert [path.name for path in export.rglob("20000*.png")] == ["200000.png"]
+    assert {path.parent.name for path in export.rglob("*.png")} == {"correlation-tiny-seed0"}  # none of seed 1
 
 
 def test_a_run_without_weights_blocks_its_analyses(tmp_path, capsys):

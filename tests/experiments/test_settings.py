@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from experiments.train.cifar import Settings, settings
+from experiments.train.cifar import CifarSettings
 from minicnn.schedule import OneCycle, Piecewise, StepDecay
 
 
 def test_defaults():
-    s = settings()
+    s = CifarSettings.of()
     assert (s.dataset, s.model, s.act, s.width, s.recipe, s.epochs) == (
         "cifar10",
         "convpool",
@@ -22,41 +22,44 @@ def test_defaults():
 
 
 def test_what_the_citations_say():
-    s = settings(recipe="paper", act="crelu")
+    s = CifarSettings.of(recipe="paper", act="crelu")
     assert (s.epochs, s.lr, s.weight_decay, s.clip, s.dropout) == (350, 0.01, 1e-3, None, (0.2, 0.5, 0.5))
     schedule = s.schedule(steps_per_epoch=391)
     assert schedule == Piecewise((200 * 391, 250 * 391, 300 * 391), (0.01, 0.01 * 0.1, 0.01 * 0.1**2, 0.01 * 0.1**3))
-    v = settings(recipe="paper", model="vgg", act="crelu", at=(1,))
+    v = CifarSettings.of(recipe="paper", model="vgg", act="crelu", at=(1,))
     assert (v.epochs, v.lr, v.weight_decay, v.shift, v.flip) == (300, 0.1, 5e-4, 4, True)
     assert v.schedule(391) == StepDecay(0.1, every=25 * 391, factor=0.5)
 
 
 def test_short_is_one_cycle():
-    assert isinstance(settings(epochs=3).schedule(10), OneCycle)
-    assert settings(epochs=3).schedule(10).total == 30
-    optimiser = settings(epochs=3, scale=0.05).build_optimiser(settings(scale=0.05).build_model(), 10)
+    assert isinstance(CifarSettings.of(epochs=3).schedule(10), OneCycle)
+    assert CifarSettings.of(epochs=3).schedule(10).total == 30
+    optimiser = CifarSettings.of(epochs=3, scale=0.05).build_optimiser(CifarSettings.of(scale=0.05).build_model(), 10)
     assert (optimiser.momentum, optimiser.nesterov, optimiser.clip) == (0.9, True, 2.0)
 
 
 def test_a_short_paper_schedule_keeps_its_shape():
-    assert settings(recipe="paper", epochs=7).schedule(10).boundaries == (40, 50, 60)
-    assert settings(recipe="paper", epochs=1).schedule(1).boundaries == (1, 2, 3)
+    assert CifarSettings.of(recipe="paper", epochs=7).schedule(10).boundaries == (40, 50, 60)
+    assert CifarSettings.of(recipe="paper", epochs=1).schedule(1).boundaries == (1, 2, 3)
 
 
 def test_vgg_has_layers_by_default():
-    assert settings(model="vgg", act="crelu").at == (1, 3, 5)
-    assert settings(model="vgg").at == ()
-    assert settings(model="vgg", act="crelu", at=()).at == ()
-    assert "at-1-3-5" in settings(model="vgg", act="crelu").name
+    assert CifarSettings.of(model="vgg", act="crelu").at == (1, 3, 5)
+    assert CifarSettings.of(model="vgg").at == ()
+    assert CifarSettings.of(model="vgg", act="crelu", at=()).at == ()
+    assert "at-1-3-5" in CifarSettings.of(model="vgg", act="crelu").name
 
 
 def test_json_and_back():
-    s = settings(act="crelu", scale=0.25, dropout=(0.1, 0.2, 0.3), at=(1, 3))
-    assert Settings.from_json(json.loads(json.dumps(s.as_json()))) == s
+    s = CifarSettings.of(act="crelu", scale=0.25, dropout=(0.1, 0.2, 0.3))
+    assert CifarSettings.from_json(json.loads(json.dumps(s.as_json()))) == s
     with pytest.raises(ValueError, match="another version"):
-        Settings.from_json({**s.as_json(), "new": 1})
+        CifarSettings.from_json({**s.as_json(), "new": 1})
 
 
 def test_models():
-    assert settings(model="convpool-c", scale=0.1, dataset="cifar100").build_model()["conv9"].weight.shape[-1] == 100
-    assert settings(model="vgg", scale=0.05, act="avr").build_model()["fc15"].weight.shape[-1] == 10
+    assert (
+        CifarSettings.of(model="convpool-c", scale=0.1, dataset="cifar100").build_model()["conv9"].weight.shape[-1]
+        == 100
+    )
+    assert CifarSettings.of(model="vgg", scale=0.05, act="avr").build_model()["fc15"].weight.shape[-1] == 10

@@ -16,20 +16,20 @@ from PIL import Image
 
 from experiments.analyses.recovery import read_alexnet
 from experiments.analyses.weights import read_filters
+from experiments.report.context import Context
 from experiments.report.page import write_report
-from experiments.reproduction.commands import Resources
-from experiments.reproduction.records import Records, epochs_done, predictions
+from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.targets import TARGETS, Files
-from experiments.train.arrays import ArraySession, Job
-from experiments.train.cifar import settings
+from experiments.train.arrays import ArrayJob, write_predictions
+from experiments.train.cifar import CifarSettings
+from experiments.train.photographs import read_colours
 from experiments.train.protocols import collect_folds
-from experiments.train.run import PhotoRun, open_run, open_runs
+from experiments.train.run import Run, open_run, open_runs
 from minicnn.backend import CPU
 from minicnn.checkpoint import load, load_newest, save
 from minicnn.cluster import ALONE
 from minicnn.data.archive import read_archive
 from minicnn.data.cifar import load_source
-from minicnn.data.dataset import DataError
 from minicnn.data.decode import View, decode, read_square
 from minicnn.data.folders import picture_set
 from minicnn.data.formats import Binary, Pickled
@@ -176,9 +176,10 @@ def _torch(value, old=False):
 def run_kinds(folder):
     train(folder / "run", "--act", "crelu", "--hold-out", "8")
     data = textures(64, 24)
-    job = Job(settings(dataset="textures", scale=0.02, subset=32, batch=16, epochs=1), folder / "going", np.arange(32))
+    settings = CifarSettings.of(dataset="textures", scale=0.02, subset=32, batch=16, epochs=1)
+    job = ArrayJob(settings, folder / "going", data, np.arange(32))
     (folder / "going").mkdir()
-    session = ArraySession(job, data, CPU, ALONE)
+    session = job.begin(CPU, ALONE)
     session.save()
     arrays, metadata = load(folder / "going" / "checkpoint.npz")
 
@@ -231,9 +232,10 @@ def label_kinds(folder):
 
     colours = {"images": 3, "mean": [0.5] * 3, "std": [0.2] * 3, "eigenvalues": [0.2, 0.1, 0.05],
                "components": np.eye(3).tolist()}  # fmt: skip
-    run = PhotoRun(folder / "photo-run", None, {}, {})
+    run = Run(folder / "photo-run", None, {}, {})
     yield Kind("colours.json", [json.dumps(colours).encode()], "photo-run/colours.json",
-               lambda path: run.colours.normaliser(np.zeros((1, 2, 2, 3), np.uint8)), 0.5, json_change)  # fmt: skip
+               lambda path: read_colours(path.parent).normaliser(np.zeros((1, 2, 2, 3), np.uint8)), 0.5,
+               json_change)  # fmt: skip
     yield Kind("classes.json", [json.dumps([[n, n] for n in CLASSES]).encode()], "photo-run/classes.json",
                lambda path: run.classes, 0.5, json_change)  # fmt: skip
 
@@ -243,17 +245,16 @@ def reproduction_kinds(folder):
     made = [write_run(root, training, train=1.0, test=2.0, wrong=np.zeros(1000)) for training in scale.table1]
     first = made[0]
     targets = [TARGETS["table1"], TARGETS["figure4"]]
-    means = Resources(("cpu",), 1, {}, Files(None, None))
 
     def report(path):
-        write_report(root, targets, scale, Records([root]), means, "command")
+        write_report(Context(root, scale, Records(root), Files()), targets, "command")
 
     def record(path):
-        records = Records([root])
-        found = records.training(scale.table1[0])
+        records = Records(root)
+        found = records.run(scale.table1[0])
         epochs_done(first)
         assert found or records.problems
-        return found and predictions(open_run(first), None)
+        return found and open_run(first).predictions()
 
     for name, share in (("config.json", 1), ("result.json", 1), ("metrics.csv", 0.3), ("predictions.npz", 0.3)):
         change = json_change if name.endswith(".json") else damaged
@@ -273,16 +274,14 @@ def reproduction_kinds(folder):
         (folds / f"fold{i}" / "result.json").write_text(
             json.dumps({"test_error": 1.0, "train_error": 2.0, "seconds": 3})
         )
-        np.save(folds / f"fold{i}" / "test_probabilities.npy", np.full((24, 10), 0.1, np.float32))
-    data = textures(64, 24)
-    for name in ("result.json", "test_probabilities.npy"):
+        write_predictions(folds / f"fold{i}", np.full((24, 10), 0.1, np.float32), textures(64, 24).test_labels)
+    for name in ("result.json", "predictions.npz"):
         whole = (folds / "fold1" / name).read_bytes()
         change = json_change if name.endswith(".json") else damaged
 
         def collect(path, whole=whole):
             try:
-                if collect_folds(folds, data, 2) is None:
-                    raise DataError("missing")
+                collect_folds(folds, 2)
             finally:
                 path.write_bytes(whole)
 

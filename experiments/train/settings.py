@@ -1,0 +1,156 @@
+"""Settings: everything that determines the result of a training, in one frozen record.
+
+The fields and their OPTIONS say once what there is.  From them follow the options of a command (`training_parser`), the
+options that stand for given settings (`as_options`), and the JSON in config.json.  So settings are what the program
+works with; a command line exists only where a process begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, get_args, get_type_hints
+
+from experiments.cli.app import argument_parser, usage_errors
+from experiments.cli.values import check_numbers, restored
+from minicnn.nn import Sequential
+from minicnn.optim import Optimiser
+from reference.paper import CORRECTIONS, Key
+
+WIDEST = 16  # times the paper's numbers of filters
+
+
+class Option:
+    """What an option of the command line says of itself; `how` is for argparse: choices, metavar, type."""
+
+    def __init__(self, help: str, **how: Any):
+        self.help, self.how = help, how
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What both kinds of settings can do; their fields differ.
+
+    MODULE     the command that trains with them
+    OPTIONS    of that command: by group, and by the field that an option sets
+    KEYS       the fields that the defaults of others depend on, in this order
+    POSITIVE, NOT_NEGATIVE    fields that are numbers of this kind
+    """
+
+    MODULE: ClassVar[str]
+    OPTIONS: ClassVar[dict[str, dict[str, Option]]]
+    KEYS: ClassVar[tuple[str, ...]]
+    POSITIVE: ClassVar[tuple[str, ...]]
+    NOT_NEGATIVE: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Settings with what is given (None means not given), the rest from the recipe."""
+        raise NotImplementedError(f"{cls.__name__} does not define of(**given)")
+
+    def check(self, prefix: str = "--") -> None:
+        """ValueError where no network can be made of these values, or nothing learns with them.
+
+        prefix    of the names in its message: "--" where they are options
+        """
+        check_numbers(vars(self), positive=self.POSITIVE, not_negative=self.NOT_NEGATIVE, prefix=prefix)
+        scale: float = getattr(self, "scale")  # noqa: B009  (both kinds have one)
+        if scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {scale:g}")
+        for name, option in self.options().items():
+            known, value = option.how.get("choices"), getattr(self, name)
+            if known is not None and value not in known:
+                raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(known)}")
+        replace(self, scale=0.01).build_model()  # type: ignore[call-arg]  # small, only to see that it can be built
+
+    def build_model(self) -> Sequential:
+        raise NotImplementedError(f"{type(self).__name__} does not define build_model()")
+
+    def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
+        raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")
+
+    @property
+    def table(self) -> tuple[str, Key]:
+        """Which network of the paper it is: the family, and its key there."""
+        raise NotImplementedError(f"{type(self).__name__} does not define table")
+
+    def corrections(self) -> str:
+        """Where its network differs from the paper's table because that cannot be meant: whole lines, "" if nowhere."""
+        lines = [f"  {correction}\n" for correction in CORRECTIONS.get(self.table, ())]
+        return "".join(["\nthe table that the paper prints, corrected (docs/errata.md):\n", *lines]) if lines else ""
+
+    # As JSON, in config.json.
+
+    def as_json(self) -> dict[str, Any]:
+        return json.loads(json.dumps(asdict(self)))  # tuples become lists, as in a file
+
+    @classmethod
+    def from_json(cls, stored: Any) -> Self:
+        """The settings that `as_json` wrote; ValueError where they are not."""
+        made = restored(cls, stored)
+        made.check(prefix="")
+        return made
+
+    # As options of a command line.
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """By field."""
+        return {name: option for group in cls.OPTIONS.values() for name, option in group.items()}
+
+    def as_options(self) -> list[str]:
+        """The options that stand for these settings: those that differ from what the others imply."""
+        given: dict[str, Any] = {}
+        for name in self.KEYS:
+            if getattr(self.of(**given), name) != getattr(self, name):
+                given[name] = getattr(self, name)
+        implied = self.of(**given)
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value != getattr(implied, one.name):
+                if one.name not in self.options() or value is None:
+                    raise ValueError(f"no option says that {one.name} is {value!r}")
+                given[one.name] = value
+        made: list[str] = []
+        for name, value in given.items():
+            made.append("--" + name.replace("_", "-"))
+            if value is not True:
+                made.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        return made
+
+
+Groups = dict[str, Any]  # of options, by title
+
+
+def training_parser(kind: type[Settings], description: str | None) -> tuple[argparse.ArgumentParser, Groups]:
+    """A parser with the options of these settings, and those that all trainings share."""
+    p = argument_parser(kind.MODULE, description)
+    groups, hints = {title: p.add_argument_group(title) for title in kind.OPTIONS}, get_type_hints(kind)
+    for title, options in kind.OPTIONS.items():
+        for name, option in options.items():
+            plain = next((part for part in get_args(hints[name]) if part in (int, float)), hints[name])  # int | None
+            how: dict[str, Any] = {"action": "store_true", "default": None} if plain is bool else {"type": plain}
+            groups[title].add_argument("--" + name.replace("_", "-"), help=option.help, **how | option.how)
+    training = groups["training"]
+    training.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
+    training.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
+    return p, groups
+
+
+def output_options(p: argparse.ArgumentParser) -> Any:
+    """Where a run goes; the group, for more."""
+    out = p.add_argument_group("output")
+    out.add_argument("--out", type=Path, help="folder of the run (default runs/<a name made of the settings>)")
+    out.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    out.add_argument("--dry-run", action="store_true", help="print the network, memory and time estimates, and stop")
+    return out
+
+
+def asked_settings(kind: type[Settings], args: argparse.Namespace) -> Any:
+    """The settings that the options ask for; UsageError where they make no sense."""
+    with usage_errors():
+        asked = kind.of(**{one.name: getattr(args, one.name, None) for one in fields(kind)})
+        asked.check()
+        return asked
