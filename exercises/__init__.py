@@ -1,1 +1,1 @@
-"""Eight tasks for students, each with a file to start from and a check of the answer: docs/exercises.md."""
+"""Eight tasks for students, each with a starter file and a check for the answer: docs/exercises.md."""

@@ -1,6 +1,6 @@
-"""The tasks: a name, and what `python -m exercises.check --list` says of each.  docs/exercises.md explains them.
+"""The tasks: their names, and what `python -m exercises.check --list` prints.  docs/exercises.md explains them.
 
-The name is that of a file to start from, exercises/starters/<name>.py, and of a check, exercises/checkers/<name>.py.
+A task has a starter file, exercises/starters/<name>.py, and a check, exercises/checkers/<name>.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ class Task(NamedTuple):
     title: str
     level: str
     minutes: int
-    numpy_alone: bool = False  # the rest of this repository has the answer, so that importing it is refused
+    numpy_alone: bool = False  # the answer may not import the rest of this repository, which contains a solution
 
 
 TASKS = {

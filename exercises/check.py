@@ -6,8 +6,8 @@ examples:
   python -m exercises.check write_an_op my_answer.py --seed 7
                                                             the same check on other random inputs
 
-Start from exercises/starters/<task>.py.  The answer runs in a process of its own and is stopped after --seconds.  That
-protects you from an endless loop, not from malice: check the files of strangers in a container.
+Start from exercises/starters/<task>.py.  The answer runs in its own process and is stopped after --seconds.  That
+protects you against endless loops, not against malice: check the files of strangers in a container.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("task", nargs="?", help="the name of a task")
     p.add_argument("answer", nargs="?", type=Path, help="your Python file")
     p.add_argument("--list", action="store_true", help="list the tasks, and stop")
-    p.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
-    p.add_argument("--seconds", type=float, default=60, help="stop the answer after so long (default 60)")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    p.add_argument("--seconds", type=float, default=60, help="stop the answer after this time (default 60)")
     p.add_argument("--dry-run", action="store_true", help="say what would be checked, and stop")
     args = p.parse_args(arguments)
     if args.list:
@@ -73,14 +73,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def grade(task: str, answer: Path, seed: int, seconds: float) -> tuple[str, str]:
-    """The verdict of exercises/worker.py, or that the answer did not let it come to one."""
+    """The verdict of exercises/worker.py; "wrong" if the answer ran too long or ended the process before it."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "verdict.json"
         worker = subprocess.Popen(
             [sys.executable, "-m", "exercises.worker", task, str(answer), str(seed), str(result)],
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # so that what it starts can be stopped with it
+            start_new_session=True,  # so that processes it starts can be stopped with it
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"},  # small tasks
         )
         try:
@@ -97,7 +97,7 @@ def grade(task: str, answer: Path, seed: int, seconds: float) -> tuple[str, str]
 
 
 def stop(worker: subprocess.Popen[bytes]) -> None:
-    """End the worker and the processes that it started, if they still run."""
+    """End the worker and the processes that it started, if they are still running."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()

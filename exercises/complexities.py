@@ -1,4 +1,4 @@
-"""Rademacher complexities in loops, for the checks of two tasks.  The fast ones are in minicnn/theory/rademacher.py."""
+"""Rademacher complexities in loops, for the checks of two tasks.  minicnn/theory/rademacher.py has fast versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def complexity(values: np.ndarray, activation: str) -> float:
 
 
 def length(row: np.ndarray, signs: tuple[int, ...], activation: str) -> float:
-    """n(f) = |2/L sum_i sigma_i rho(f(x_i))|: of the two phases a and b."""
+    """n(f) = |2/L sum_i sigma_i rho(f(x_i))|, from the two phases a and b."""
     a = 2 / len(row) * sum(s * max(float(v), 0.0) for s, v in zip(signs, row, strict=True))
     b = 2 / len(row) * sum(s * max(-float(v), 0.0) for s, v in zip(signs, row, strict=True))
     return {"identity": abs(a - b), "relu": abs(a), "modulus": abs(a + b), "crelu": math.hypot(a, b)}[activation]

@@ -1,4 +1,4 @@
-"""What the checks share: calling an answer, comparing numbers, and saying what is wrong so that one learns from it."""
+"""What the checks share: calling an answer, comparing numbers, and explaining what is wrong so that students learn."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-IMPORTERS = ("importlib", "pkgutil", "runpy")  # of the standard library: these would get everything else
+IMPORTERS = ("importlib", "pkgutil", "runpy")  # modules of the standard library that could import anything else
 
 
 class AnswerError(Exception):
-    """The answer is not right yet.  The message names the input, what was expected and what came."""
+    """The answer is not right yet.  The message names the input, the expected and the actual output."""
 
 
 def call(answer: ModuleType, name: str, *args: Any, **options: Any) -> Any:
-    """answer.name(*args, **options).  What it raises becomes an AnswerError with the lines of the answer, not ours."""
+    """answer.name(*args, **options).  An error becomes an AnswerError that shows the answer's lines, not ours."""
     return run(answer, function(answer, name), *args, **options)
 
 
@@ -43,14 +43,14 @@ def run(answer: ModuleType, work: Any, *args: Any, **options: Any) -> Any:
 
 
 def own_lines(answer: ModuleType, error: BaseException) -> str:
-    """The error and where in the student's file it came up."""
+    """The error, and where in the student's file it was raised."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == answer.__file__]
     lines = [f"  line {f.lineno}, in {f.name}:  {f.line}" for f in frames]
     return "\n".join([*lines, f"  {type(error).__name__}: {error}"])
 
 
 def shown(value: Any) -> str:
-    """A value on a line: small arrays whole, large ones by their shape."""
+    """A value in one line: small arrays in full, large ones by their shape."""
     if not isinstance(value, np.ndarray):
         return value.__name__ if callable(value) and hasattr(value, "__name__") else repr(value)
     if value.size > 24:
@@ -60,7 +60,7 @@ def shown(value: Any) -> str:
 
 
 def same(what: str, got: Any, expected: np.ndarray, *, given: str = "", tolerance: float = 1e-9) -> None:
-    """AnswerError, naming the worst entry, unless `got` is as `expected` up to `tolerance` of the largest entry.
+    """AnswerError, naming the worst entry, unless `got` equals `expected` up to `tolerance` times the largest entry.
 
     given    the input in words, for the message
     """
@@ -99,7 +99,7 @@ def matrix(what: str, value: Any) -> np.ndarray:
 
 
 def parts(what: str, value: Any, count: int) -> tuple[Any, ...]:
-    """`value` as a tuple of `count`, or AnswerError."""
+    """`value` as a tuple of `count` entries, or AnswerError."""
     if not isinstance(value, tuple | list) or len(value) != count:
         size = f" of {len(value)}" if isinstance(value, tuple | list) else ""
         raise AnswerError(f"{what} should be a tuple of {count}, got {type(value).__name__}{size}")
@@ -111,7 +111,7 @@ def _on(given: str) -> str:
 
 
 def numpy_alone(path: Path) -> None:
-    """AnswerError if the file imports what may have the answer in it: all but NumPy and the standard library."""
+    """AnswerError if the file imports anything but NumPy and the standard library: it might contain the answer."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names):

@@ -1,4 +1,4 @@
-"""A convolution in loops, with its derivative: what the task faster_layer is about."""
+"""A convolution and its derivative in loops: the task faster_layer is to make it faster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One answer against one check, in a process of its own: exercises/check.py starts it and stops it.
+"""Run one check on one answer, in a separate process that exercises/check.py starts and stops.
 
 python -m exercises.worker TASK FILE SEED RESULT      writes {"verdict": ..., "message": ...} to the file RESULT
 """
@@ -23,7 +23,7 @@ MEMORY = 8 * 2**30  # bytes of address space: a mistake in a shape should not st
 
 
 def judge(task: str, path: Path, seed: int) -> tuple[str, str]:
-    """("right" or "wrong" or "trouble", message).  Trouble is a mistake in the check: no fault of the answer."""
+    """("right" or "wrong" or "trouble", message).  Trouble is a mistake in the check, not in the answer."""
     checker = importlib.import_module(f"exercises.checkers.{task}")
     try:
         answer = load(path)
@@ -55,7 +55,7 @@ def load(path: Path) -> ModuleType:
 
 
 def limit_memory() -> None:
-    with contextlib.suppress(ImportError, ValueError, OSError):  # not everywhere
+    with contextlib.suppress(ImportError, ValueError, OSError):  # not every system can
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("result", type=Path)
     args = p.parse_args(arguments)
     if args.seed < 0 or not args.path.is_file() or not args.result.parent.is_dir() or args.result.is_dir():
-        p.error("the seed must not be negative, the file and the folder of the result must be there")
+        p.error("the seed must not be negative; the answer and the folder of the result must exist")
     limit_memory()
     verdict, message = judge(args.task, args.path, args.seed)
     args.result.write_text(json.dumps({"verdict": verdict, "message": message}))

@@ -1,1 +1,1 @@
-"""A check for each task: `check(answer, rng)` raises AnswerError, or returns."""
+"""One check per task: `check(answer, rng)` returns if the answer is right and raises AnswerError if not."""

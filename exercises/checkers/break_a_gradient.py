@@ -1,4 +1,4 @@
-"""broken_crelu is broken where it should be; find() finds the wrong gradients of functions that it has not seen."""
+"""broken_crelu must be broken where it should be; find() must find the wrong gradients of functions it has not seen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from exercises.grading import AnswerError, array, call, parts, run, same, shown
 
 
 class Patient(NamedTuple):
-    """A function with at most one wrong gradient, and what is wrong about it."""
+    """A function with at most one wrong gradient, and what is wrong with it."""
 
     function: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]
@@ -26,7 +26,7 @@ def check(answer: ModuleType, rng: np.random.Generator) -> None:
         arrays = tuple(a.copy() for a in patient.arrays)
         got = call(answer, "find", patient.function, arrays)
         if got is not None and not isinstance(got, int | np.integer):
-            raise AnswerError(f"find should give an index or None, got {shown(got)}")
+            raise AnswerError(f"find should return an index or None, got {shown(got)}")
         if got != patient.wrong:
             raise AnswerError(
                 f"find({patient.function.__name__}, ...) with arrays of shapes {[a.shape for a in arrays]}\n"

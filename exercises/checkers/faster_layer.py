@@ -12,7 +12,7 @@ from exercises.grading import AnswerError, call, parts, run, same
 from minicnn.blas import one_blas_thread
 
 FACTOR = 10
-ROUNDS, CALLS = 3, 3  # calls of the answer in a round; the loops are called once, which takes long enough
+ROUNDS, CALLS = 3, 3  # calls of the answer per round; the loops are called once, which takes long enough
 SHAPES = [  # x, w, stride, pad
     ((1, 3, 3, 1), (2, 2, 1, 1), 1, 0),
     ((2, 5, 6, 3), (3, 3, 3, 4), 1, 1),
@@ -38,9 +38,9 @@ def check(answer: ModuleType, rng: np.random.Generator) -> None:
 
 
 def examine_speed(answer: ModuleType, rng: np.random.Generator) -> None:
-    """The best of some rounds, loops and answer in turn, in seconds of computing, with one thread for the BLAS.
+    """The best of several rounds, loops and answer in turn, in processor seconds, with one BLAS thread.
 
-    Time that passes while other programs have the processor does not count, nor do threads that wait for each other.
+    Time in which other programs use the processor does not count, nor do threads that wait for each other.
     """
     x, w, g = (rng.normal(size=shape) for shape in ((1, 12, 12, 4), (3, 3, 4, 64), (1, 12, 12, 64)))
 

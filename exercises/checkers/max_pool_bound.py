@@ -1,4 +1,4 @@
-"""The example satisfies what the theorem assumes, and its ratio is above the bound: by minicnn/theory/pooling.py."""
+"""The example must satisfy the theorem's assumption and its ratio exceed the bound, by minicnn/theory/pooling.py."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(answer: ModuleType, rng: np.random.Generator) -> None:
     bound = ratio_bounds(W_x, W_tilde).paper
     if math.isnan(bound):
         raise AnswerError(
-            f"{what}\n  l > L: the bound is the root of a negative number.  Look for an example where it is one."
+            f"{what}\n  l > L: the bound is the root of a negative number.  Look for an example with a real bound."
         )
     estimate = reconstruct_signal(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
     ratio = float(np.linalg.norm(x - estimate) / np.linalg.norm(x))
@@ -41,9 +41,9 @@ def check_shapes(filters: np.ndarray, c: np.ndarray, stride: object, what: str) 
     if not isinstance(stride, int | np.integer) or isinstance(stride, bool) or stride < 1:
         raise AnswerError(f"stride should be an integer, at least 1, got {shown(stride)}")
     if len(filters) < 2 or (filters == 0).any():
-        raise AnswerError(f"{what}\n  filters have at least 2 entries (rows), and none is 0")
+        raise AnswerError(f"{what}\n  filters must have at least 2 entries (rows), none of them 0")
     if len(c) != filters.shape[1]:
-        raise AnswerError(f"{what}\n  c should have a row for each of the {filters.shape[1]} filters, got {len(c)}")
+        raise AnswerError(f"{what}\n  c should have one row for each of the {filters.shape[1]} filters, got {len(c)}")
     if max(filters.size, c.size) > 1000:
         raise AnswerError("the example has more than 1000 numbers; a small one is enough")
 

@@ -1,4 +1,4 @@
-"""mu against loops, random mu against its exact distribution, the p-value against what a p-value must be."""
+"""Compares mu with loops, random mu with its exact distribution, and the p-value with what a p-value must be."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def examine_random(answer: ModuleType, shape: tuple[int, int, int, int], draws: 
     if got.shape != (draws, shape[3]):
         raise AnswerError(f"random_mu({shape}, {draws}, rng)\n  expected shape  {(draws, shape[3])}\n  got {got.shape}")
     if (got != again).any():
-        raise AnswerError("random_mu gives two results for the same rng: draw from the rng that it is given")
+        raise AnswerError("random_mu gives two results for the same rng: draw from the given rng")
     if (got == got[0]).all():
         raise AnswerError(f"random_mu({shape}, {draws}, rng) repeats its draws: draw anew for every row")
     examine_distribution(f"random_mu({shape}, {draws}, rng)", got, math.prod(shape[:3]))
 
 
 def examine_distribution(what: str, got: np.ndarray, dimensions: int) -> None:
-    """The share of values below t against the exact one, for every t.
+    """Compares the share of values below t with the exact one, for every t.
 
-    mu is the least of K - 1 independent cosines, and (1 + cosine) / 2 has the law Beta((D-1)/2, (D-1)/2).  By the
-    inequality of Dvoretzky, Kiefer, Wolfowitz and Massart a right answer is refused with probability 1e-8 at most.
+    mu is the smallest of K - 1 independent cosines, and (1 + cosine) / 2 has the law Beta((D-1)/2, (D-1)/2).  By the
+    inequality of Dvoretzky, Kiefer, Wolfowitz and Massart, a right answer is rejected with probability at most 1e-8.
     """
     from scipy.stats import beta
 

@@ -1,4 +1,4 @@
-"""Verdicts on five bounds; a class that should break one is computed in loops."""
+"""Verdicts on five bounds; the complexities of a class that should break one are computed in loops."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOUNDS = {
 def check(answer: ModuleType, rng: np.random.Generator) -> None:
     answers = call(answer, "answers")
     if not isinstance(answers, dict):
-        raise AnswerError(f"answers() should give a dict, got {type(answers).__name__}")
+        raise AnswerError(f"answers() should return a dict, got {type(answers).__name__}")
     if missing := [name for name in BOUNDS if name not in answers]:
         raise AnswerError(f"answers() says nothing of {', '.join(missing)}")
     for name, bound in BOUNDS.items():
@@ -52,8 +52,8 @@ def examine(name: str, bound: Bound, given: object) -> None:
         if not bound.holds:
             raise AnswerError(
                 f"{name}: {bound.text} does not hold\n"
-                "  The absolute value in the definition is what you can use: look for functions whose positive parts\n"
-                "  agree in sign where the functions themselves cancel.  A search over small integers finds some."
+                "  Use the absolute value in the definition: look for functions whose positive parts agree in sign\n"
+                "  where the functions themselves cancel.  A search over small integers finds some."
             )
         return
     values = matrix(name, given)

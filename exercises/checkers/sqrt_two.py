@@ -1,4 +1,4 @@
-"""complexity against loops; the classes against the loops too, never against the answer's own complexity."""
+"""Compares complexity with loops, and measures the classes by the loops too, never by the answer's own complexity."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def a_class(answer: ModuleType, name: str, points: int) -> np.ndarray:
     values = matrix(f"{name}({points})", call(answer, name, points))
     if values.shape[1] != points or len(values) > 20:
         raise AnswerError(
-            f"{name}({points}) should have {points} columns, one a point, and at most 20 rows, got {values.shape}"
+            f"{name}({points}) should have {points} columns, one per point, and at most 20 rows, got {values.shape}"
         )
     return values
 

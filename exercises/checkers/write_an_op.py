@@ -1,4 +1,4 @@
-"""glu against its formula in loops: value, gradient, dtype, large numbers, errors."""
+"""Compares glu with its formula in loops: value, gradient, dtype, large numbers, errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sigmoid(t: float) -> float:
 
 
 def expected(x: np.ndarray, g: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """y and gx, a number at a time, with the two halves on the last axis."""
+    """y and gx, one number at a time, with the two halves on the last axis."""
     last = np.moveaxis(x, axis, -1)
     half = last.shape[-1] // 2
     gradient, y = np.zeros(last.shape), np.zeros((*last.shape[:-1], half))
@@ -55,7 +55,7 @@ def examine(answer: ModuleType, glu: Op, x: np.ndarray, axis: int, rng: np.rando
     same("y", got, y, given=given)
     grads = run(answer, vjp, g)
     if not isinstance(grads, tuple) or len(grads) != 1:
-        raise AnswerError("vjp(g) should give a tuple with one gradient, (gx,), as glu has one array argument")
+        raise AnswerError("vjp(g) should return a tuple with one gradient, (gx,), since glu has one array argument")
     same("gx", grads[0], gx, given=f"{given}, g = {shown(g)}")
     if (x != before).any() or (g != g_before).any():
         raise AnswerError("your op writes into its arguments: others still read them")

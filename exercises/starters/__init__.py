@@ -1,1 +1,1 @@
-"""A file to start from for each task: copy it, fill it in, check it.  See docs/exercises.md."""
+"""One starter file per task: copy it, fill it in, check it.  See docs/exercises.md."""

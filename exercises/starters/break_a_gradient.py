@@ -1,6 +1,6 @@
 """Break a gradient so that a weak check misses it, and write a check that misses nothing.
 
-A *pair* is what an op of minicnn computes: function(*arrays) -> (y, vjp), and vjp(g) -> one gradient for each array.
+A *pair* is what an op of minicnn computes: function(*arrays) -> (y, vjp), and vjp(g) -> one gradient per array.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Pair = tuple[np.ndarray, Callable[[np.ndarray], tuple[np.ndarray, ...]]]
 
 
 def broken_crelu(x: np.ndarray) -> Pair:
-    """CReLU of x (N, C), the right value; a vjp that is right for g = ones and wrong for other g."""
+    """CReLU of x (N, C) with the right value, and a vjp that is right for g = ones and wrong for other g."""
     raise NotImplementedError("see minicnn/ops/activation.py for the right one")
 
 

@@ -1,13 +1,13 @@
 """How opposed are random filters?  The paper's mu (section 2.1), its null distribution, and a p-value.
 
-Filters w are (k, k, C, K), one a column of w.reshape(-1, K).
+Filters w are (k, k, C, K), with one filter per column of w.reshape(-1, K).
 """
 
 import numpy as np
 
 
 def mu(w: np.ndarray) -> np.ndarray:
-    """(K,): for each filter the least cosine that it has with another filter."""
+    """(K,): for each filter, the smallest cosine with any other filter."""
     raise NotImplementedError
 
 
@@ -17,5 +17,5 @@ def random_mu(shape: tuple[int, int, int, int], draws: int, rng: np.random.Gener
 
 
 def p_value(w: np.ndarray, draws: int, rng: np.random.Generator) -> float:
-    """How likely is it that random filters of this shape have a mean mu as low as that of w?  From `draws` draws."""
+    """How likely is it that random filters of this shape have a mean mu as low as that of w?  Uses `draws` draws."""
     raise NotImplementedError

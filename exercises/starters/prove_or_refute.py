@@ -20,7 +20,7 @@ Answer = str | np.ndarray | list[list[float]]
 
 
 def answers() -> dict[str, Answer]:
-    """For each name "holds", or a class that breaks the bound.
+    """For each name, "holds" or a class that breaks the bound.
 
     A class has 4 points, at most 4 functions (relu_single: one) and no value 0, and its left side is at least 1 %
     larger than its right side.

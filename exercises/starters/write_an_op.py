@@ -12,4 +12,4 @@ from minicnn.backend import Array
 @op
 def glu(x: Array, *, axis: int = -1) -> Pair:
     """y = a * sigmoid(b), [a, b] = x.        gx = ?"""
-    raise NotImplementedError("return y and vjp: vjp(g) gives a tuple with one array, the gradient of x")
+    raise NotImplementedError("return y and vjp: vjp(g) returns a tuple with one array, the gradient of x")
