@@ -31,7 +31,6 @@ from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
 from experiments.report.context import Context
 from experiments.report.page import write_report
-from experiments.reproduction.archive import unpacked
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor
 from experiments.reproduction.export import export
@@ -40,6 +39,7 @@ from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
 from experiments.reproduction.steps import Analysis, Training
 from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+from experiments.train.archive import unpacked
 from experiments.train.imagenet import TRAIN_IMAGES
 
 MODULE = "experiments.reproduce"

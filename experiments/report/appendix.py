@@ -12,10 +12,10 @@ from experiments.figures.charts import Line, line_chart
 from experiments.report.cifar_tables import describe
 from experiments.report.context import Context, Parts, absent, chart, read_results, read_rows
 from experiments.report.groups import Group, families, groups
-from experiments.reproduction.archive import portable
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
 from experiments.tables.html import note, tag
 from experiments.tables.table import Column, Links, Table
+from experiments.train.archive import portable
 
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",

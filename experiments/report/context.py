@@ -43,7 +43,8 @@ class Context:
 
     def address(self, run: Run) -> str | None:
         """A relative link to the folder of a run; None if it is in an archive, which has no such folders."""
-        if run.folder.is_relative_to(self.home) or self.records.source(run) in (None, *self.records.roots):
+        source = self.records.source(run)
+        if source is None or run.folder.is_relative_to(source):
             return quote(os.path.relpath(run.folder, self.home).replace(os.sep, "/")) + "/"
         return None
 

@@ -10,10 +10,10 @@ import minicnn
 from experiments.cli.app import UsageError
 from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
 from experiments.report.context import Context, Parts
-from experiments.reproduction.archive import portable
 from experiments.reproduction.targets import Target
 from experiments.tables.html import Html, join, link, tag
 from experiments.tables.table import Table, file_name, write_csv
+from experiments.train.archive import portable
 from minicnn.checkpoint import atomic_write_text
 
 NAME, TABLES = "report.html", "tables"

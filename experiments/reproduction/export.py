@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.reproduction.archive import is_archive, pack, unpack
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import Step, Training
+from experiments.train.archive import is_archive, pack, unpack
 from experiments.train.arrays import PREDICTIONS
 from experiments.train.run import WEIGHTS, Run
 from minicnn.backend import CPU

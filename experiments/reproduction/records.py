@@ -11,8 +11,8 @@ from typing import Any
 
 from experiments.cli.app import UsageError
 from experiments.cli.files import read_json
-from experiments.reproduction.archive import unpacked
 from experiments.reproduction.steps import STAMP, Analysis, Step, Training
+from experiments.train.archive import unpacked
 from experiments.train.run import Run, open_run
 from experiments.train.session import read_result
 
@@ -68,14 +68,19 @@ class Records:
         stamp = self.stamp(step)
         if stamp is None:
             return None
-        for folder in (step.folder(root) for root in self.roots):
+        for root in self.roots:
+            folder = step.folder(root)
             try:
                 same = (folder / STAMP).exists() and read_json(folder / STAMP) == stamp
             except UsageError:
                 same = False
-            if same and all((folder / name).exists() for name in step.makes if _can_be_made(name)):
+            if same and all((folder / name).exists() for name in step.makes if self._must_be(name, root)):
                 return folder
         return None
+
+    def _must_be(self, name: str, root: Path) -> bool:
+        """Pictures need matplotlib, and an archive has only those that a page shows."""
+        return not name.endswith(".png") or (root == self.root and find_spec("matplotlib") is not None)
 
     def stamp(self, step: Analysis) -> dict[str, Any] | None:
         """What an analysis is made of: its options, and its trainings; None while some are missing."""
@@ -101,10 +106,6 @@ def _digest(path: Path) -> str:
         return ""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _can_be_made(name: str) -> bool:
-    return not name.endswith(".png") or find_spec("matplotlib") is not None
 
 
 def epochs_done(folder: Path) -> int:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from experiments.train.archive import ANALYSES, RUNS
 from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 
-RUNS, ANALYSES, PICTURES, LOGS, STAMP = "runs", "analyses", "pictures", "logs", "stamp.json"
+PICTURES, LOGS, STAMP = "pictures", "logs", "stamp.json"
 
 
 @dataclass(frozen=True)

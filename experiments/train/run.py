@@ -22,6 +22,7 @@ from experiments.cli.app import UsageError
 from experiments.cli.files import read_json
 from experiments.cli.values import is_number
 from experiments.train import protocols
+from experiments.train.archive import INDEX, RUNS, is_archive, unpacked
 from experiments.train.arrays import PREDICTIONS
 from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
@@ -183,6 +184,13 @@ def open_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _expand(folder: Path) -> list[Path]:
+    """The folders of networks that a path stands for; in an archive, docs/results/cifar10-* stands for many."""
+    if is_archive(folder) or is_archive(folder.parent):
+        archive, pattern = (folder, "*") if is_archive(folder) else (folder.parent, folder.name)
+        inside = sorted((unpacked(archive) / RUNS).glob(pattern))
+        if not inside:
+            raise UsageError(f"the archive {archive} has no run {pattern}; {archive / INDEX} lists those that it has")
+        return [found for run in inside for found in _expand(run)]
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; train a network with python -m experiments.cifar")
     if (folder / "config.json").exists():
@@ -192,8 +200,8 @@ def _expand(folder: Path) -> list[Path]:
     folds = sorted(folder.glob("fold*"), key=lambda path: (len(path.name), path.name))
     if folds:
         return folds
-    inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
-    hint = f"; it holds the runs {', '.join(inside)}: name one of them" if inside else ""
+    names = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    hint = f"; it holds the runs {', '.join(names)}: name one of them" if names else ""
     raise UsageError(f"{folder} is not the folder of a run: it has no config.json{hint}")
 
 

@@ -13,7 +13,7 @@ import pytest
 from experiments import cifar, imagenet, scaling
 from experiments.cli import ranks
 from experiments.cli.app import UsageError, run_main
-from experiments.train.session import _check_same, run_in
+from experiments.train.session import Job, _check_same, run_job
 from minicnn.checkpoint import load
 from minicnn.cluster import Alone
 from minicnn.parallel import threads
@@ -206,9 +206,12 @@ def test_scaling_refuses_nonsense(arguments, message):
 
 def test_ranks_that_see_other_data_are_refused(tmp_path):
     def work(cluster):
-        description = {"settings": {}, "train": 1 + (cluster.rank == 2)}
+        class Seen(Job):
+            def describe(self):
+                return {"settings": {}, "train": 1 + (cluster.rank == 2)}
+
         with pytest.raises(UsageError, match="sees other data or settings"):
-            run_in(tmp_path / "run", description, None, device=None, resume=False, command="", cluster=cluster)
+            run_job(Seen(None, tmp_path / "run"), device=None, resume=False, command="", cluster=cluster)
 
     on_threads(3, work)
     assert not (tmp_path / "run").exists()
@@ -218,7 +221,7 @@ def test_ranks_that_drift_apart_are_noticed():
     on_threads(2, lambda cluster: _check_same(cluster, {"w": np.ones(3)}))
 
     def work(cluster):
-        with pytest.raises(TrainingError, match="the weights of rank 1 are not those of rank 0"):
+        with pytest.raises(TrainingError, match="the weights of rank 1 are no longer those of rank 0"):
             _check_same(cluster, {"w": np.ones(3) * (1 + 1e-15 * cluster.rank)})
 
     on_threads(2, work)

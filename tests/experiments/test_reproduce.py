@@ -14,11 +14,11 @@ import pytest
 from experiments import cifar, photos, reproduce
 from experiments.cli.app import UsageError, run_main
 from experiments.cli.files import locked
-from experiments.reproduction.archive import unpack
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES
 from experiments.reproduction.steps import Analysis, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
+from experiments.train.archive import unpack
 from experiments.train.settings import asked_settings
 from minicnn.checkpoint import load, save
 from minicnn.data.folders import picture_set
