@@ -1,6 +1,7 @@
 """The rules of docs/architecture.md that a machine can check."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -57,11 +58,71 @@ def test_imports_point_one_way(path):
         assert own == "mpi" or name.split(".")[0] != "mpi4py", "only mpi.py imports mpi4py, which starts MPI"
 
 
-def test_the_order_is_the_one_that_is_written():
-    """In docs/architecture.md."""
-    (block,) = re.findall(r"```\n([^`]* <- [^`]*)```", (ROOT / "docs" / "architecture.md").read_text())
-    written = [set(re.findall(r"\w+", names)) for names in block.split("<-")]
-    assert written == [*ORDER[:-1], {"experiments"}]
+# The same for the folders of experiments/; the files at its top are commands, which import anything but each other.
+FOLDERS = [
+    {"cli", "statements", "tables"},
+    {"figures"},
+    {"train"},
+    {"analyses", "benchmarks"},
+    {"reproduction"},
+    {"report"},
+]
+FOLDER_RANK = {name: rank for rank, names in enumerate(FOLDERS) for name in names}
+COMMANDS = sorted((ROOT / "experiments").glob("[!_]*.py"))
+EXPERIMENTS = sorted((ROOT / "experiments").rglob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_of_the_experiments_point_one_way(path):
+    own = path.relative_to(ROOT / "experiments").parts[0]
+    for name in imports(path):
+        if name.startswith("experiments."):
+            other = name.split(".")[1]
+            assert other in FOLDER_RANK, f"{own} imports the command {other}"
+            below = path in COMMANDS or other == own or FOLDER_RANK[other] < FOLDER_RANK[own]
+            assert below, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_every_folder_of_the_experiments_has_its_place():
+    folders = {path.name for path in (ROOT / "experiments").iterdir() if (path / "__init__.py").exists()}
+    assert folders == set(FOLDER_RANK)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_files_at_the_top_of_the_experiments_are_commands(path):
+    """Each says what it does, and runs."""
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert re.search(r'^if __name__ == "__main__":\n    run_\w+\(main, MODULE\)$', text, re.M)
+
+
+def written(last):
+    """The order of imports in docs/architecture.md that ends with this word."""
+    blocks = re.findall(r"```\n([^`]* <- [^`]*)```", (ROOT / "docs" / "architecture.md").read_text())
+    orders = [[set(re.findall(r"\w+", names)) for names in block.split("<-")] for block in blocks]
+    (order,) = (order for order in orders if order[-1] == {last})
+    return order
+
+
+def test_the_orders_are_those_that_are_written():
+    assert written("experiments") == [*ORDER[:-1], {"experiments"}]
+    assert written("commands") == [*FOLDERS, {"commands"}]
+
+
+def test_the_walks_lead_through_functions_that_exist():
+    """`file.py` `name` `name` ... in the numbered lists of docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for title in ("One training step", "From a CIFAR file to a line of a table"):
+        (section,) = re.findall(rf"^## {title}\n(.*?)^## ", text, re.M | re.S)
+        steps = re.findall(r"`((?:minicnn|experiments)/[\w/]+\.py)`((?:\s+`[\w.]+`)+)", section)
+        assert len(steps) >= 10
+        for path, names in steps:
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            for name in re.findall(r"`([\w.]+)`", names):
+                found = module
+                for attribute in name.split("."):
+                    found = getattr(found, attribute)  # AttributeError: the walk has to be written anew
+        assert len({path for path, _ in steps}) <= 24
 
 
 def test_every_part_has_its_place():
