@@ -1,70 +1,131 @@
-"""What the analyses share: the images they look at, options, where results go."""
+"""The walk that all analyses share: options, dry run, opening the runs, printing, saving.
+
+A command says what is its own: options, files, what --dry-run announces, and a function of a `Job` that opens and
+checks everything and returns its findings.  These may be computed one by one: each is printed and saved before the next
+begins, so an interrupted analysis keeps what is done.
+"""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
+from experiments.cli.app import argument_parser, get_device, usage_errors
+from experiments.cli.files import write_csv, write_json
+from experiments.cli.values import check_numbers
+from experiments.tables.table import Column, Table
+from experiments.train.run import Run, open_runs
+from minicnn.backend import Device
 
-from experiments.cli.app import UsageError, argument_parser
-from experiments.train.run import Run
-from minicnn.data.augment import Normaliser
-from minicnn.data.catalogue import load
-from minicnn.data.dataset import Dataset
-from minicnn.data.decode import ImageError, read_square
-from minicnn.data.folders import pictures_in
-from minicnn.random import Stream
-
-PHOTOGRAPHS = 500  # that an analysis reads where it is not told how many
+Columns = Mapping[str | Column, str]  # of a table: what is shown, and the attribute of a row that it shows
 
 
-def images_of(runs: Sequence[Run], where: Path | None, most: int | None = None) -> Dataset:
-    """The data set of all runs, which must be the same; of photographs at most so many (default PHOTOGRAPHS)."""
-    names = sorted({run.settings.dataset for run in runs})
-    if len(names) > 1:
-        raise UsageError(f"the runs are of different data sets ({', '.join(names)}); analyse them one after the other")
-    if names == ["imagenet"]:
-        sides = {run.settings.side for run in runs}
-        if len(sides) > 1:
-            raise UsageError("the runs are of pictures of different sizes; analyse them one after the other")
-        return photographs(where, sides.pop(), PHOTOGRAPHS if most is None else most)
-    return load(runs[0].settings.dataset, where)
+@dataclass(frozen=True)
+class Job:
+    """What the user asked for.  The runs and the device are opened when they are first used."""
+
+    args: argparse.Namespace
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return open_runs(self.args.run)
+
+    @cached_property
+    def device(self) -> Device:
+        return get_device(self.args.device)
 
 
-def photographs(where: Path | None, side: int, most: int) -> Dataset:
-    """Squares of up to `most` pictures from any folder, drawn at random; of an ImageNet folder, from val/."""
-    squares = []
-    if most:
-        if where is None:
-            raise UsageError("--data DIR is needed: a folder with pictures")
-        names = pictures_in(where / "val" if (where / "val").is_dir() else where)
-        for i in np.sort(Stream(0).child("photographs").generator().permutation(len(names))[:most]):
-            try:
-                squares.append(read_square(names[i], side))
-            except ImageError as error:
-                print(f"left out: {error}", file=sys.stderr)
-        if not squares:
-            raise UsageError(f"{where} has no pictures that can be read")
-    images = np.array(squares, np.uint8).reshape(-1, side, side, 3)
-    none, labels = np.zeros((0, side, side, 3), np.uint8), np.zeros(len(images), np.int64)
-    return Dataset("photographs", (), none, labels[:0], images, labels)
+class Finding(NamedTuple):
+    """Paragraphs to print, and files to save by name: rows for a .csv, a value for a .json, what draws a .png."""
+
+    text: Sequence[str | Table] = ()
+    files: Mapping[str, Any] = {}
 
 
-def sample(count: int, size: int) -> np.ndarray:
-    """Indices of `count` test images drawn from `size`, the same each time; or all of them."""
-    if not 1 <= count <= size:
-        raise UsageError(f"--subset must be in 1 .. {size}, got {count}")
-    if count == size:
-        return np.arange(size)
-    return np.sort(Stream(0).child("analysis sample").generator().permutation(size)[:count])
+class PlusMinus(NamedTuple):
+    """ "0.37 ± 0.16" in a table, the value alone if the spread is unknown; in a CSV file the columns x and x_sd."""
+
+    value: float | None
+    spread: float | None
+    kind: str = "sd"  # a standard deviation; "se" is a standard error
+
+    def __format__(self, form: str) -> str:
+        if self.value is None:
+            return "- ± -"
+        return f"{self.value:{form}}" + ("" if self.spread is None else f" ± {self.spread:{form.removeprefix('+')}}")
 
 
-def parser(module: str, description: str | None, *, needs_run: bool = True) -> argparse.ArgumentParser:
-    """The options that all analyses have."""
+def table(rows: Iterable[Any], columns: Columns, caption: str = "") -> Table:
+    """One line per row."""
+    return Table(list(columns), [[attrgetter(name)(row) for name in columns.values()] for row in rows], caption)
+
+
+def cells(row: Any) -> dict[str, Any]:
+    """The line of a row in a CSV file; a dict is one already."""
+    made = {}
+    for name, value in (row if isinstance(row, dict) else row._asdict()).items():
+        made[name] = value.value if isinstance(value, PlusMinus) else value
+        if isinstance(value, PlusMinus):
+            made[f"{name}_{value.kind}"] = value.spread
+    return made
+
+
+def run_analysis(
+    arguments: list[str],
+    module: str,
+    description: str | None,
+    findings: Callable[[Job], Iterable[Finding]],
+    *,
+    files: Sequence[str],
+    plan: Callable[[Job], str],
+    options: Callable[[argparse.ArgumentParser], None] = lambda p: None,
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    check: Callable[[argparse.Namespace], None] = lambda args: None,
+    needs_run: bool = True,
+) -> int:
+    """A whole command; the result is its exit code.
+
+    findings    opens and checks everything, and returns what is found
+    files       the names of what it writes, for --dry-run
+    plan        a line for --dry-run; it names the device, so that a missing GPU is reported before any work
+    options     adds the command's own options
+    positive    the options that must be positive numbers; not_negative likewise
+    check       raises UsageError if other options make no sense
+    """
     p = argument_parser(module, description)
+    default = Path("runs", module.rpartition(".")[2])
+    _shared_options(p, default, needs_run)
+    options(p)
+    args = p.parse_args(arguments)
+    with usage_errors():
+        check_numbers(vars(args), positive=positive, not_negative=not_negative)
+    check(args)
+    job, folder = Job(args), args.out or default
+    planned = plan(job)
+    if args.dry_run:
+        sources = [*args.run, *filter(None, [getattr(args, "weights", None)])]
+        print(f"would read   {', '.join(map(str, sources))}")
+        print(f"would do     {planned}")
+        print(f"would write  {', '.join(files)} in {folder}")
+        return 0
+    found = findings(job)
+    folder.mkdir(parents=True, exist_ok=True)  # before the long work, in case it cannot be made
+    for finding in found:
+        for paragraph in finding.text:
+            _print(paragraph)
+        for name, content in finding.files.items():
+            _save(folder / name, content)
+    print(f"\nsaved in {folder}")
+    return 0
+
+
+def _shared_options(p: argparse.ArgumentParser, out: Path, needs_run: bool) -> None:
     p.add_argument(
         "--run",
         type=Path,
@@ -75,42 +136,31 @@ def parser(module: str, description: str | None, *, needs_run: bool = True) -> a
         metavar="DIR",
         help="folders of finished runs; may be given several times",
     )
-    p.add_argument("--out", type=Path, help=f"folder for results (default runs/{module.rpartition('.')[2]})")
-    p.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
-    p.add_argument("--dry-run", action="store_true", help="say what would be read, done and written, and stop")
-    return p
+    p.add_argument("--out", type=Path, help=f"folder for results (default {out})")
+    p.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
+    p.add_argument("--dry-run", action="store_true", help="say what would be read, done and written, then stop")
 
 
-def data_option(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "--data",
-        type=Path,
-        help="folder or archive with the data set (default: the cache, else download); for ImageNet networks any "
-        "folder with pictures",
-    )
+def _print(paragraph: str | Table) -> None:
+    """A blank line, then words, or a table below its caption; nothing for no words."""
+    parts = [paragraph.caption, paragraph.text()] if isinstance(paragraph, Table) else [paragraph]
+    for part in filter(None, parts):
+        print(f"\n{part}")
 
 
-def out_folder(args: argparse.Namespace, module: str) -> Path:
-    return args.out or Path("runs") / module.rpartition(".")[2]
-
-
-def announce(args: argparse.Namespace, module: str, what: str, files: Sequence[str]) -> None:
-    """What --dry-run prints: nothing is opened."""
-    sources = [str(path) for path in [*args.run, *([args.weights] if getattr(args, "weights", None) else [])]]
-    print(f"would read   {', '.join(sources)}")
-    print(f"would do     {what}")
-    print(f"would write  {', '.join(files)} in {out_folder(args, module)}")
+def _save(path: Path, content: Any) -> None:
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".csv":
+        write_csv(path, [cells(row) for row in content])
+    elif path.suffix == ".json":
+        write_json(path, content)
+    else:
+        content(path)
 
 
 def not_comparable(runs: Sequence[Run]) -> str:
-    """The word on the paper's numbers: which runs they cannot be compared with, and why."""
-    lines = [f"  {run.label}: {', '.join(run.reduced)}" for run in runs if run.reduced]
+    """Which runs cannot be compared with the paper's numbers, and why; empty if all can."""
+    lines = dict.fromkeys(f"  {run.label}: {', '.join(run.reduced)}" for run in runs if run.reduced)
     if not lines:
         return ""
-    return "\n".join(["The paper's numbers are not comparable with these reduced runs:", *dict.fromkeys(lines)])
-
-
-def batches(images: np.ndarray, normalise: Normaliser, size: int) -> Iterator[np.ndarray]:
-    """Normalised images, a batch at a time."""
-    for start in range(0, len(images), size):
-        yield normalise(images[start : start + size])
+    return "\n".join(["The paper's numbers are not comparable with these reduced runs:", *lines])

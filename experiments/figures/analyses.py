@@ -1,14 +1,14 @@
-"""The plots of the analyses, made with matplotlib; where it is missing, a word about it and no plot."""
+"""The charts of the analyses, drawn by matplotlib; without it, a message and no chart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.figures.style import new_figure, save_figure
+from minicnn.analysis.correlation import Correlation
 
 OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
 
@@ -22,9 +22,10 @@ def draw_pairing_histograms(
     figure = new_figure(path, 2.9 * columns, 2.3 * lines + 0.8)
     if figure is None:
         return
-    bins = np.linspace(-1, max(0.2, *(float(mu.max()) for mu, _, _ in layers.values())), 50)
+    bins = np.linspace(-1, max(0.2, *(float(np.nanmax(mu)) for mu, _, _ in layers.values())), 50)
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, (name, (mu, null, p)) in zip(grid, layers.items(), strict=False):
+        mu, null = mu[np.isfinite(mu)], null.ravel()  # a filter of zeros has no mu
         for values, color in ((null, RANDOM), (mu, OURS)):
             axes.hist(values, bins, weights=np.full(len(values), 1 / len(values)), color=color, alpha=0.5)
             axes.axvline(values.mean(), color=color, lw=1.2)
@@ -43,11 +44,8 @@ def draw_pairing_histograms(
     save_figure(figure, path, dpi=100)
 
 
-def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, title: str) -> None:
-    """Signed cosines per layer: pairs as dots, the middle 90 % of non-pairs as a bar, random directions as a line.
-
-    runs    {label: {layer: Correlation}}
-    """
+def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Correlation]]) -> None:
+    """Signed cosines per layer of each run: pairs as dots, the middle 90 % of non-pairs as a bar."""
     figure = new_figure(path, 8, 3.1 * len(runs) + 0.4)
     if figure is None:
         return
@@ -68,24 +66,25 @@ def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Any]], *, titl
         axes.set(ylabel="cosine of outgoing weights", ylim=(-1, 1), title=label)
         axes.title.set_fontsize(9)
         axes.legend(fontsize=7, ncols=3, loc="lower center")
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle("Outgoing weights of the two phases of a filter: +1 is |x|, -1 is a linear unit", fontsize=10)
     save_figure(figure, path, dpi=100)
 
 
-def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], layers: Sequence[str]) -> None:
-    """Scores by layer: {panel: {line: scores}}; lines whose label begins with "untrained" are drawn thin and dashed."""
+def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
+    """Scores: {panel: {line: {layer: score}}}; a line whose label begins with "untrained" is thin and dashed."""
     figure = new_figure(path, 4 * len(panels), 4.1)
     if figure is None:
         return
     plots = figure.subplots(1, len(panels), sharey=True, squeeze=False).ravel()
+    layers = max((scores for lines in panels.values() for scores in lines.values()), key=len)
     for axes, (title, lines) in zip(plots, panels.items(), strict=True):
         trained = 0
         for label, scores in lines.items():
             control = label.startswith("untrained")
             style = {"ls": "--", "lw": 1, "alpha": 0.7} if control else {"marker": "o", "ms": 4}
             trained += not control
-            axes.plot(range(len(scores)), scores, color=f"C{trained - 1}", label=label, **style)
-        axes.set_xticks(range(len(layers)), layers, rotation=45, fontsize=8)
+            axes.plot(range(len(scores)), list(scores.values()), color=f"C{trained - 1}", label=label, **style)
+        axes.set_xticks(range(len(layers)), list(layers), rotation=45, fontsize=8)
         axes.set(xlabel="layer", title=title)
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.3)
@@ -95,35 +94,27 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Sequence[float
     save_figure(figure, path, dpi=100)
 
 
-class Gap(NamedTuple):
-    """Errors in percent of networks that differ in the seed, and words about the difference."""
+def draw_gaps(path: Path, networks: Mapping[str, tuple[Sequence[float], Sequence[float], str]]) -> None:
+    """Training and test error in percent: {label: (training errors, test errors, words about the gap)}.
 
-    label: str
-    train: Sequence[float]
-    test: Sequence[float]
-    words: str
-
-
-def draw_gaps(path: Path, rows: Sequence[Gap]) -> None:
-    """Training and test error by network: means, joined by a line; behind them, pale, what they are means of."""
-    figure = new_figure(path, 7.5, 0.6 * len(rows) + 1.3)
+    The means are joined by a line; behind them, pale, stand the single errors.
+    """
+    figure = new_figure(path, 7.5, 0.6 * len(networks) + 1.3)
     if figure is None:
         return
     axes = figure.subplots()
-    for i, row in enumerate(rows):
-        train, test = float(np.mean(row.train)), float(np.mean(row.test))
-        axes.plot((train, test), (i, i), color="grey", lw=2, zorder=1)
-        for errors, mean, mark, color, what in (
-            (row.train, train, "o", OURS, "training"),
-            (row.test, test, "s", RANDOM, "test"),
-        ):
+    for i, (train, test, words) in enumerate(networks.values()):
+        ends = float(np.mean(train)), float(np.mean(test))
+        axes.plot(ends, (i, i), color="grey", lw=2, zorder=1)
+        kinds = (train, ends[0], "o", OURS, "training"), (test, ends[1], "s", RANDOM, "test")
+        for errors, mean, mark, color, what in kinds:
             if len(errors) > 1:
                 axes.plot(errors, [i] * len(errors), mark, color=color, ms=4, alpha=0.35, mew=0)
             axes.plot(mean, i, mark, color=color, label=None if i else what)
-        axes.annotate(row.words, ((train + test) / 2, i), (0, 6), textcoords="offset points", ha="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), [row.label for row in rows], fontsize=8)
-    right = 1.05 * max(max(*row.train, *row.test) for row in rows)
-    axes.set(xlabel="error, %", xlim=(0, max(right, 1)), ylim=(len(rows) - 0.5, -0.6))
+        axes.annotate(words, (sum(ends) / 2, i), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    axes.set_yticks(range(len(networks)), list(networks), fontsize=8)
+    largest = max(max(*train, *test) for train, test, _ in networks.values())
+    axes.set(xlabel="error, %", xlim=(0, max(1.05 * largest, 1)), ylim=(len(networks) - 0.5, -0.6))
     figure.suptitle("Training and test error, and the gap between them", fontsize=10, x=0.01, ha="left")
     axes.grid(alpha=0.3, axis="x")
     figure.legend(fontsize=8, loc="outside upper right", ncols=2)

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
-from experiments.analyses.runner import sample
+from experiments.analyses.images import sample
+from experiments.analyses.invariance import Measured
+from experiments.analyses.reconstruction import Original, reconstructed
+from experiments.analyses.regularisation import measured
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
 from experiments.train import protocols
@@ -201,7 +204,8 @@ def test_unfinished_least_squares_is_marked(folder, tmp_path, monkeypatch, capsy
 
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)).save(tmp_path / "own.png")
     drawn = []
-    monkeypatch.setattr(reconstruction, "draw_sheet", lambda path, cells, *, title, **_: drawn.append((cells, title)))
+    draw = lambda path, rows, *, title, **_: drawn.append((rows, title))
+    monkeypatch.setattr("experiments.analyses.reconstruction.draw_sheet", draw)
     common = ["--run", str(folder / "crelu"), "--subset", "1", "--image", str(tmp_path / "own.png"), "--size", "8"]
     common += ["--layers", "conv1", "--device", "cpu", "--out", str(tmp_path)]
     for iterations, star in (("1", True), ("5000", False)):
@@ -226,14 +230,13 @@ def test_own_pictures(folder, tmp_path):
     assert [row["image"] for row in read(tmp_path / "crelu-images.csv")] == ["own.png"] * 2
 
 
-def test_a_picture_smaller_than_the_filters(tmp_path):
+def test_a_picture_smaller_than_the_filters():
     """11x11 filters, as of an ImageNet network, on 8x8 pixels."""
     step = Step("conv1", Layer(np.ones((11, 11, 3, 2), np.float32), None, stride=4))
-    picture = ("small.png", np.zeros((8, 8, 3), np.uint8))
+    picture = Original("small.png", np.zeros((8, 8, 3), np.uint8))
+    job = SimpleNamespace(args=SimpleNamespace(iterations=200), device=CPU)
     with pytest.raises(UsageError, match=r"^small.png: .*the kernel \(11\) is larger than the padded image"):
-        reconstruction.pictures(
-            SimpleNamespace(name="net"), [[step]], [picture], Normaliser((0,) * 3, (1,) * 3), 200, tmp_path, CPU
-        )
+        reconstructed(picture, [step], "region", Normaliser((0,) * 3, (1,) * 3), job)
 
 
 def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
@@ -279,18 +282,19 @@ def test_the_papers_gap_stands_beside_ours():
         settings=CifarSettings.of(act="crelu", width="half"),
         result={"train_error": 1.0, "test_error": 3.5},
     )
-    row = regularisation._row(run)
-    assert (row["gap"], row["paper_train_error"], row["paper_test_error"], row["paper_gap"]) == (2.5, 4.73, 8.37, 3.64)
+    row = measured(run)
+    assert (row.gap, row.paper_train_error, row.paper_test_error, row.paper_gap) == (2.5, 4.73, 8.37, 3.64)
 
 
 def test_each_transformation_has_its_own_column():
     """Ten fire; the same ones after a flip, half of them after a rotation.  One filter is rare."""
     both = {"flip": np.array([10, 1]), "top left": np.array([5, 0])}
     score = Score(np.array([0.5, 0.0]), np.array([10, 1]), both, places=1000, rate=0.01)
-    row = invariance._row("net", None, "conv1", "one", score)
+    layer = Measured("net", "trained", "conv1", "one", True, score)
+    row = layer.row()
     assert (row["flip"], row["top_left"], row["score"]) == (100, 50, 75)
     assert (row["filters"], row["rare_filters"], row["score_with_rare"]) == (2, 1, (75 + 500) / 2)
-    (first, _) = invariance._filter_rows({("net", None): {"conv1": {"one": score, "two": score}}})[:2]
+    (first, _) = layer.filter_rows()
     assert (first["threshold"], first["global_rate"], first["local_rate"], first["score"]) == (0.5, 0.01, 0.75, 75)
 
 
@@ -422,7 +426,7 @@ def test_networks_without_crelu(folder, tmp_path):
         (pairing, [], "nothing to look at"),
         (pairing, ["--weights", "x.npz", "--draws", "0"], "--draws must be positive"),
         (invariance, ["--run", "x", "--rate", "1"], "--rate must be between"),
-        (invariance, ["--run", "x", "--control", "-1"], "--control not negative"),
+        (invariance, ["--run", "x", "--control", "-1"], "--control must not be negative, got -1"),
         (reconstruction, ["--run", "x", "--count", "0"], "must be positive"),
     ],
 )

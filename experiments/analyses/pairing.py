@@ -1,0 +1,145 @@
+"""Pairs of opposite filters in the convolutions of runs and of files with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.analyses.runner import Columns, Finding, Job, table
+from experiments.analyses.weights import read_filters
+from experiments.cli.app import UsageError
+from experiments.cli.progress import Progress
+from experiments.figures.analyses import draw_pairing_histograms
+from experiments.figures.sheets import draw_pairs
+from experiments.tables.table import Column
+from minicnn.analysis.layers import convolutions
+from minicnn.analysis.pairing import (
+    QUANTILES,
+    Comparison,
+    Pairing,
+    compare,
+    cosine_with,
+    expected_mu,
+    pairing,
+    random_mu,
+)
+from minicnn.backend import to_host
+from minicnn.nn import Sequential
+from minicnn.random import Stream
+
+
+class Source(NamedTuple):
+    """Filters (kh, kw, C, K) by layer; for a run, also as they were before training."""
+
+    label: str
+    name: str
+    layers: dict[str, np.ndarray]
+    start: dict[str, np.ndarray] | None = None
+
+
+class Layer(NamedTuple):
+    """What is measured on one layer."""
+
+    name: str
+    filters: np.ndarray
+    pairs: Pairing
+    null: np.ndarray  # (draws, K): mu of random filters
+    comparison: Comparison
+    expected: float  # E mu of random directions
+    kept: float | None  # the mean cosine of a filter with its start, where that is known
+
+    @property
+    def shape(self) -> str:
+        return "x".join(map(str, self.filters.shape))
+
+    @property
+    def median(self) -> float:
+        return self.comparison.quantiles[QUANTILES.index(0.5)]
+
+    def summary(self) -> dict[str, Any]:
+        """For summary.json: the comparison, with quantiles by their share."""
+        values = self.comparison._asdict()
+        for key in ("quantiles", "null_quantiles"):
+            values[key] = {f"{q:g}": value for q, value in zip(QUANTILES, values[key], strict=True)}
+        return values | {"cosine_with_start": self.kept}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For pairing.csv: one row per filter."""
+        return [
+            {"layer": self.name, "filter": i, "pairing_filter": int(j), "mu": None if np.isnan(mu) else float(mu)}
+            for i, (j, mu) in enumerate(zip(*self.pairs, strict=True))
+        ]
+
+
+COLUMNS: Columns = {
+    "layer": "name",
+    "filters": "shape",
+    Column("mean mu", ".3f"): "comparison.mean",
+    Column("random", ".3f"): "comparison.null_mean",
+    Column("expected", ".3f"): "expected",
+    Column("median", ".3f"): "median",
+    Column("KS", ".2f"): "comparison.ks",
+    Column("p", ".1g"): "comparison.p_value",
+    Column("cosine with start", ".2f"): "kept",
+}
+
+
+def findings(job: Job) -> Iterator[Finding]:
+    sources = []
+    for run in job.runs:
+        trained, start = (_filters(run.model(job.device, untrained=seed)) for seed in (None, run.settings.seed))
+        sources.append(Source(run.label, run.name, trained, start))
+    if job.args.weights:
+        name = job.args.weights.stem
+        if name in [source.name for source in sources]:
+            raise UsageError(f"--run and --weights are both called {name}, and each gets a folder: rename the file")
+        sources.append(Source(name, name, read_filters(job.args.weights, job.args.layout)))
+    names = list(dict.fromkeys(name for source in sources for name in source.layers))
+    if unknown := set(job.args.groups) - set(names):
+        raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")
+    return (finding(source, job) for source in sources)
+
+
+def _filters(model: Sequential) -> dict[str, np.ndarray]:
+    return {name: to_host(conv.weight.data) for name, conv in convolutions(model).items()}
+
+
+def finding(source: Source, job: Job) -> Finding:
+    """All layers of one network, and the pairs of the first if its filters can be shown as pictures."""
+    layers = []
+    with Progress(len(source.layers), source.label, "layer") as progress:
+        for name in source.layers:
+            layers.append(measure(source, name, job))
+            progress()
+    files = {
+        "summary.json": {layer.name: layer.summary() for layer in layers},
+        "pairing.csv": [row for layer in layers for row in layer.rows()],
+        "histograms.png": partial(
+            draw_pairing_histograms,
+            layers={layer.name: (layer.pairs.mu, layer.null, layer.comparison.p_value) for layer in layers},
+            title=f"Cosine of each filter with its pairing filter: {source.label}",
+        ),
+    }
+    first = layers[0]
+    if first.filters.shape[2] in (1, 3):
+        title = f"{source.label}, {first.name}: each filter (left) and its pairing filter (right), by their cosine"
+        files["filters.png"] = partial(draw_pairs, w=first.filters, pairs=first.pairs, title=title)
+    in_folder = {f"{source.name}/{name}": content for name, content in files.items()}
+    return Finding([table(layers, COLUMNS, source.label)], in_folder)
+
+
+def measure(source: Source, name: str, job: Job) -> Layer:
+    """One layer beside random filters of its shape."""
+    w, groups = source.layers[name], job.args.groups.get(name, 1)
+    stream = Stream(job.args.seed).child("random filters", name)
+    try:
+        pairs = pairing(job.device.put(w), groups=groups)
+        null = random_mu(w.shape, groups=groups, draws=job.args.draws, stream=stream, device=job.device)
+        comparison = compare(pairs.mu, null)
+    except ValueError as error:
+        raise UsageError(f"{name} {w.shape}: {error}") from None
+    kept = None if source.start is None else float(np.nanmean(cosine_with(w, source.start[name])))
+    return Layer(name, w, pairs, null, comparison, expected_mu(w.shape[3] // groups, w[..., 0].size), kept)

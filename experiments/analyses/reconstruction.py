@@ -1,0 +1,226 @@
+"""Images reconstructed from the features of CReLU layers, and the reconstruction ratios of pooled layers."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.analyses.images import batches, images_of, sample
+from experiments.analyses.runner import Columns, Finding, Job, PlusMinus, not_comparable, table
+from experiments.cli.app import UsageError
+from experiments.cli.progress import Progress
+from experiments.figures.sheets import Cell, draw_sheet
+from experiments.tables.table import Column, Table
+from experiments.train.run import Run
+from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.backend import to_host
+from minicnn.data.augment import Normaliser
+from minicnn.data.dataset import Dataset
+from minicnn.data.decode import read_whole
+from minicnn.random import Stream
+from minicnn.theory.monte_carlo import MonteCarlo
+from minicnn.theory.reconstruction import METHODS, NotConverged, psnr, ratio
+from minicnn.theory.subspace import random_filter_ratio
+from reference.paper import TABLE_S1
+
+LAYERS = ("conv1", "conv2", "conv3", "conv4")  # the default of --layers; a network may have fewer
+BANKS, BATCH = 5, 50  # banks of random filters; images at a time
+SMALLEST = 8  # pixels: the shorter side of a picture
+PAPER = {(row.label, row.dataset): f"{row.learned:.2f} / {row.random:.2f}" for row in TABLE_S1}
+
+
+class Network(NamedTuple):
+    """A run, the steps from the image to its last CReLU layer, and for each layer to show the steps up to it."""
+
+    run: Run
+    steps: list[Step]
+    shown: list[list[Step]]
+    normalise: Normaliser
+
+
+class Original(NamedTuple):
+    name: str
+    pixels: np.ndarray  # (H, W, 3) uint8
+
+
+class Picture(NamedTuple):
+    """An image reconstructed from the features of one layer."""
+
+    image: str
+    layer: str
+    method: str
+    ratio: float
+    psnr: float
+    converged: bool  # every iteration on the way
+    pixels: np.ndarray
+
+    def row(self) -> dict[str, Any]:
+        return {name: value for name, value in self._asdict().items() if name != "pixels"}
+
+    def cell(self) -> Cell:
+        decibels = "exact" if math.isinf(self.psnr) else f"{self.psnr:.1f} dB"
+        return Cell((self.pixels,), f"{self.ratio:.3f}{'' if self.converged else '*'}, {decibels}")
+
+
+class Ratios(NamedTuple):
+    """One pooled layer of one run: means, with standard errors over images and over banks of random filters."""
+
+    run: str
+    layer: str
+    images: int
+    learned: PlusMinus
+    random: PlusMinus
+    simulated: float
+    dataset: str
+
+    @property
+    def paper(self) -> str | None:
+        return PAPER.get((self.layer, self.dataset))
+
+
+COLUMNS: Columns = {
+    "run": "run",
+    "layer": "layer",
+    Column("learned", ".4f"): "learned",
+    Column("random filters", ".4f"): "random",
+    Column("simulated", ".3f"): "simulated",
+    "paper learned / random": "paper",
+}
+
+
+def findings(job: Job) -> Iterator[Finding]:
+    data = images_of(job.runs, job.args.data, 0 if job.args.image else job.args.count)
+    originals = chosen_images(job.args, data)
+    return reconstructions([network(run, job, data) for run in job.runs], originals, data, job)
+
+
+def reconstructions(
+    networks: Sequence[Network], originals: Sequence[Original], data: Dataset, job: Job
+) -> Iterator[Finding]:
+    rows = []
+    for of_run in networks:
+        yield pictures(of_run, originals, job)
+        rows += ratios(of_run, data, job)
+    note = not_comparable(job.runs)
+    if rows:
+        behind = "± is the standard error over images (random: over banks of filters)."
+        yield Finding([table(rows, COLUMNS), behind, note], {"ratios.csv": rows})
+    else:
+        yield Finding(["no ratios: no max pool follows these CReLU layers", note])
+
+
+def network(run: Run, job: Job, data: Dataset) -> Network:
+    steps = crelu_steps(run.model(job.device))
+    if not steps:
+        raise UsageError(f"{run.folder}: a network without CReLU after its first convolution ({run.label})")
+    names, wanted = [step.name for step in steps], job.args.layers
+    unknown = [name for name in wanted if name not in names]
+    if unknown and wanted != LAYERS:
+        raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
+    shown = [steps[: names.index(name) + 1] for name in wanted if name in names]
+    return Network(run, steps, shown, run.normaliser(data))
+
+
+def chosen_images(args: argparse.Namespace, data: Dataset) -> list[Original]:
+    """The files that --image names, or test images."""
+    if not args.image:
+        chosen = sample(min(args.count, len(data.test_images)), len(data.test_images))
+        return [Original(f"test image {i}", data.test_images[i]) for i in chosen]
+    found = []
+    for path in args.image:
+        pixels = read_whole(path, args.size)
+        height, width, _ = pixels.shape
+        if min(height, width) < SMALLEST:
+            raise UsageError(f"{path} is too small: {width}x{height} pixels; raise --size or choose a larger picture")
+        found.append(Original(path.name, pixels))
+    return found
+
+
+def pictures(network: Network, originals: Sequence[Original], job: Job) -> Finding:
+    """A sheet with one line per image: the original, then its reconstructions."""
+    run, lines = network.run, []
+    with Progress(len(originals), f"{run.name}, pictures") as progress:
+        for original in originals:
+            kinds = [(steps, method) for method in METHODS for steps in network.shown]
+            lines.append([reconstructed(original, steps, method, network.normalise, job) for steps, method in kinds])
+            progress()
+    found = [picture for line in lines for picture in line]
+    by_kind = {f"{column[0].layer}, {column[0].method}": column for column in zip(*lines, strict=True)}
+    means = [[kind, np.mean([picture.ratio for picture in column])] for kind, column in by_kind.items()]
+    title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR"
+    note = ""
+    if unfinished := sum(not picture.converged for picture in found):
+        title += " (*: least squares had not converged)"
+        note = f"* {unfinished} of {len(found)} by least squares had not converged: they depend on when one stops"
+    cells = [
+        [Cell((original.pixels,), original.name), *(picture.cell() for picture in line)]
+        for original, line in zip(originals, lines, strict=True)
+    ]
+    sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *by_kind], side=96)
+    caption = f"{run.label}, {run.name}: {len(originals)} images"
+    return Finding(
+        [Table(["from", Column("mean ratio", ".3f")], means, caption), note],
+        {f"{run.name}-images.png": sheet, f"{run.name}-images.csv": [picture.row() for picture in found]},
+    )
+
+
+def reconstructed(original: Original, steps: list[Step], method: str, normalise: Normaliser, job: Job) -> Picture:
+    """The picture that comes back from the features of the last step."""
+    x = job.device.put(normalise(original.pixels[None]))
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", NotConverged)
+            estimate = reconstruct(x, steps, method=method, iterations=job.args.iterations)
+    except ValueError as error:  # a picture of the user's may be smaller than the filters
+        raise UsageError(f"{original.name}: {error}") from None
+    shown = to_host(estimate)[0] * np.array(normalise.std) + np.array(normalise.mean)
+    pixels = np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8)
+    decibels = psnr(original.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
+    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
+    errors = float(ratio(x, estimate)[0]), float(decibels[0])
+    return Picture(original.name, steps[-1].name, method, *errors, converged, pixels)
+
+
+def ratios(network: Network, data: Dataset, job: Job) -> list[Ratios]:
+    """Table S1: one row per layer that a max pool follows."""
+    run, steps = network.run, network.steps
+    pooled = [i for i, step in enumerate(steps) if step.pool is not None]
+    if not pooled:
+        return []
+    size = len(data.test_images)
+    images = data.test_images[sample(min(job.args.subset, size), size)]
+    found = []
+    with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
+
+        def measure(steps: list[Step], w: Any = None) -> np.ndarray:
+            """The ratio of every image, with filters w in place of the learned ones."""
+            parts = []
+            for batch in batches(images, network.normalise, BATCH):
+                parts.append(to_host(pooling_ratios(job.device.put(batch), steps, w)))
+                progress(len(batch))
+            return np.concatenate(parts)
+
+        for i in pooled:
+            name, shape = steps[i].name, steps[i].layer.w.shape
+            stream = Stream(0).child("random filters", name)
+            learned = measure(steps[: i + 1])
+            banks = (job.device.put(stream.at(b).generator().standard_normal(shape)) for b in range(BANKS))
+            random = [measure(steps[: i + 1], bank).mean() for bank in banks]
+            simulated = random_filter_ratio(
+                MonteCarlo(BANKS, stream.child("simulated")), channels=shape[2], filters=shape[3], device=job.device
+            )
+            means = _over(learned), _over(random), simulated.value
+            found.append(Ratios(run.name, name, len(images), *means, run.settings.dataset))
+    return found
+
+
+def _over(values: Sequence[float] | np.ndarray) -> PlusMinus:
+    """The mean with its standard error; a single value has none."""
+    error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+    return PlusMinus(float(np.mean(values)), error, "se")

@@ -1,0 +1,108 @@
+"""Training and test errors of runs, and the gaps between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from experiments.analyses.images import is_imagenet
+from experiments.analyses.runner import Columns, Finding, Job, PlusMinus, not_comparable, table
+from experiments.cli.app import UsageError
+from experiments.figures.analyses import draw_gaps
+from experiments.tables.table import Column, Table
+from experiments.train.cifar import TEST_IMAGES
+from experiments.train.run import Run
+from minicnn.analysis.statistics import Interval, t_interval
+from reference.paper import cifar_result
+
+
+class Row(NamedTuple):
+    """One run: errors in percent, the gap in points; and the paper's, where Table 1 has this network."""
+
+    run: str
+    network: str
+    seed: int
+    train_error: float
+    test_error: float
+    gap: float
+    test_standard_error: float
+    paper_train_error: float | None
+    paper_test_error: float | None
+    paper_gap: float | None
+
+    @property
+    def gap_and_error(self) -> PlusMinus:
+        return PlusMinus(self.gap, self.test_standard_error)
+
+
+class Network(NamedTuple):
+    """Runs that differ only in the seed or the fold."""
+
+    label: str
+    rows: list[Row]
+
+    def over(self, name: str) -> Interval:
+        """The mean of a column, with its 95 % interval."""
+        return t_interval(self.column(name))
+
+    def column(self, name: str) -> list[float]:
+        return [getattr(row, name) for row in self.rows]
+
+
+COLUMNS: Columns = {
+    "network": "network",
+    "run": "run",
+    Column("train error %", ".2f"): "train_error",
+    Column("test error %", ".2f"): "test_error",
+    Column("gap", "+.2f"): "gap_and_error",
+    Column("paper's gap", "+.2f"): "paper_gap",
+}
+MEANS = {"train_error": "train error %", "test_error": "test error %", "gap": "gap"}
+EXPLAINED = """Gap: test error - training error, in points; ± is the standard error of the test error.
+A seed is one draw of the network too: a difference between single runs is no evidence."""
+
+
+def findings(job: Job) -> list[Finding]:
+    if any(map(is_imagenet, job.runs)):
+        raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
+    rows = [measured(run) for run in job.runs]
+    networks = by_network(job.runs, rows)
+    text: list[str | Table] = [table(rows, COLUMNS), EXPLAINED, not_comparable(job.runs)]
+    means = [
+        [network.label.replace("\n", ", "), *map(network.over, MEANS)] for network in networks if len(network.rows) > 1
+    ]
+    if means:
+        caption = "Means over seeds and folds; ± is half a 95 % interval over networks:"
+        text.append(Table(["network", *(Column(head, ".2f") for head in MEANS.values())], means, caption))
+    drawn = {}
+    for network in networks:
+        gap = network.over("gap")
+        words = f"{PlusMinus(gap.mean, gap.half):+.2f}"
+        drawn[network.label] = network.column("train_error"), network.column("test_error"), words
+    return [Finding(text, {"gaps.csv": rows, "gaps.png": partial(draw_gaps, networks=drawn)})]
+
+
+def measured(run: Run) -> Row:
+    settings, (train, test) = run.settings, (float(run.result[f"{which}_error"]) for which in ("train", "test"))
+    error = math.sqrt(test * (100 - test) / TEST_IMAGES[settings.dataset])
+    paper = None if settings.model == "vgg" else cifar_result(settings.act, settings.width, settings.dataset)
+    papers = (paper.train, paper.single, round(paper.single - paper.train, 2)) if paper else (None, None, None)
+    return Row(run.name, run.label, settings.seed, train, test, test - train, error, *papers)
+
+
+def by_network(runs: Sequence[Run], rows: Sequence[Row]) -> list[Network]:
+    """Each network with its rows, under a label that no other has."""
+    found: dict[Any, list[Row]] = {}
+    for run, row in zip(runs, rows, strict=True):
+        found.setdefault(replace(run.settings, seed=0), []).append(row)
+    networks: list[Network] = []
+    for settings, same in found.items():
+        count = f"{len(same)} network{'s' if len(same) > 1 else ''}"
+        label = f"{settings.label}\n{settings.dataset}, {settings.epochs} epochs, {count}"
+        if label in [network.label for network in networks]:  # they differ in a setting that the label does not show
+            label += f": {same[0].run}"
+        networks.append(Network(label, same))
+    return networks
