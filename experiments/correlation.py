@@ -16,21 +16,16 @@ Writes correlation.csv (one row per layer), cosines.csv (one row per filter) and
 from __future__ import annotations
 
 from experiments.analyses.correlation import findings
-from experiments.analyses.runner import run_analysis
+from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.cli.app import run_main
 
 MODULE = "experiments.correlation"
 
 
 def main(arguments: list[str]) -> int:
-    return run_analysis(
-        arguments,
-        MODULE,
-        __doc__,
-        findings,
-        files=("correlation.csv", "cosines.csv", "correlation.png"),
-        plan=lambda job: f"the cosines of outgoing weights of all CReLU layers, on {job.device}",
-    )
+    job = parse(parser(MODULE, __doc__), arguments)
+    plan = f"the cosines of outgoing weights of all CReLU layers, on {job.device}"
+    return run_analysis(job, plan, ["correlation.csv", "cosines.csv", "correlation.png"], findings)
 
 
 if __name__ == "__main__":

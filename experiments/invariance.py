@@ -19,11 +19,9 @@ Writes invariance.csv (one row per network, layer and side), filters.csv (one ro
 
 from __future__ import annotations
 
-import argparse
-
 from experiments.analyses.images import data_option
 from experiments.analyses.invariance import findings
-from experiments.analyses.runner import Job, run_analysis
+from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.cli.app import UsageError, run_main
 from minicnn.analysis.invariance import RATE
 from minicnn.analysis.stimuli import FILLS, STIMULI
@@ -32,45 +30,23 @@ MODULE = "experiments.invariance"
 
 
 def main(arguments: list[str]) -> int:
-    return run_analysis(
-        arguments,
-        MODULE,
-        __doc__,
-        findings,
-        files=("invariance.csv", "filters.csv", "invariance.png"),
-        plan=plan,
-        options=options,
-        positive=("subset",),
-        not_negative=("control",),
-        check=check,
-    )
-
-
-def options(p: argparse.ArgumentParser) -> None:
+    p = parser(MODULE, __doc__)
     data_option(p)
     p.add_argument("--subset", type=int, metavar="N", help="test images, drawn at random (default all; 500 photos)")
     p.add_argument("--stimuli", choices=STIMULI, help="imagenet: corner crops, not shifts (default: as the networks)")
     p.add_argument("--fill", choices=FILLS, default="edge", help="what comes in beside a moved picture (default edge)")
     p.add_argument("--rate", type=float, default=RATE, help="how often a filter fires (default 0.01, the paper's)")
-    p.add_argument(
-        "--control",
-        type=int,
-        default=1,
-        metavar="N",
-        help="untrained networks beside each: its own start (default 1), other seeds too, or none (0)",
-    )
-
-
-def check(args: argparse.Namespace) -> None:
+    control = "untrained networks beside each: its own start (default 1), other seeds too, or none (0)"
+    p.add_argument("--control", type=int, default=1, metavar="N", help=control)
+    job = parse(p, arguments, positive=("subset",), not_negative=("control",))
+    args = job.args
     if not 0 < args.rate < 1:
         raise UsageError(f"--rate must be between 0 and 1, got {args.rate}")
-
-
-def plan(job: Job) -> str:
-    stimuli = STIMULI[job.args.stimuli or "cifar"](fill=job.args.fill)
-    passes = f"{2 + len(stimuli.transforms)} forward passes over {job.args.subset or 'all'} test images"
-    networks = f"networks as trained and {job.args.control} untrained"
-    return f"{passes} for the {networks}, on {job.device}: {', '.join(stimuli.transforms)}"
+    transforms = STIMULI[args.stimuli or "cifar"](fill=args.fill).transforms
+    passes = f"{2 + len(transforms)} forward passes over {args.subset or 'all'} test images"
+    networks = f"networks as trained and {args.control} untrained"
+    plan = f"{passes} for the {networks}, on {job.device}: {', '.join(transforms)}"
+    return run_analysis(job, plan, ["invariance.csv", "filters.csv", "invariance.png"], findings)
 
 
 if __name__ == "__main__":

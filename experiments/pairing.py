@@ -20,7 +20,7 @@ import argparse
 from pathlib import Path
 
 from experiments.analyses.pairing import findings
-from experiments.analyses.runner import run_analysis
+from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.analyses.weights import LAYOUTS
 from experiments.cli.app import UsageError, run_main
 
@@ -28,36 +28,20 @@ MODULE = "experiments.pairing"
 
 
 def main(arguments: list[str]) -> int:
-    return run_analysis(
-        arguments,
-        MODULE,
-        __doc__,
-        findings,
-        files=("<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"),
-        plan=lambda job: f"pair all filters, and {job.args.draws} banks of random ones, on {job.device}",
-        options=options,
-        positive=("draws",),
-        not_negative=("seed",),
-        check=check,
-        needs_run=False,
-    )
-
-
-def options(p: argparse.ArgumentParser) -> None:
+    p = parser(MODULE, __doc__, needs_run=False)
     p.add_argument("--weights", type=Path, metavar="FILE", help=".npz, .safetensors or .pth file with filters")
-    p.add_argument(
-        "--layout", choices=LAYOUTS, help="of the axes in --weights: oihw (PyTorch), hwio (default: found by shape)"
-    )
-    p.add_argument(
-        "--groups", type=_groups, default={}, metavar="NAME=N,...", help="grouped convolutions: compare within a group"
-    )
+    layout = "of the axes in --weights: oihw (PyTorch), hwio (default: found by shape)"
+    p.add_argument("--layout", choices=LAYOUTS, help=layout)
+    groups = "grouped convolutions: compare within a group"
+    p.add_argument("--groups", type=_groups, default={}, metavar="NAME=N,...", help=groups)
     p.add_argument("--draws", type=int, default=20, help="banks of random filters (default 20)")
     p.add_argument("--seed", type=int, default=0, help="of the random filters (default 0)")
-
-
-def check(args: argparse.Namespace) -> None:
-    if not args.run and not args.weights:
+    job = parse(p, arguments, positive=("draws",), not_negative=("seed",))
+    if not job.args.run and not job.args.weights:
         raise UsageError("nothing to look at: name a folder with --run or a file with --weights")
+    plan = f"pair all filters, and {job.args.draws} banks of random ones, on {job.device}"
+    files = ["<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"]
+    return run_analysis(job, plan, files, findings)
 
 
 def _groups(text: str) -> dict[str, int]:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from experiments.analyses.images import data_option
 from experiments.analyses.reconstruction import LAYERS, findings
-from experiments.analyses.runner import Job, run_analysis
+from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.cli.app import run_main
 from minicnn.theory.reconstruction import ITERATIONS
 
@@ -33,19 +33,7 @@ MODULE = "experiments.reconstruction"
 
 
 def main(arguments: list[str]) -> int:
-    return run_analysis(
-        arguments,
-        MODULE,
-        __doc__,
-        findings,
-        files=("<run>-images.png", "<run>-images.csv", "ratios.csv"),
-        plan=plan,
-        options=options,
-        positive=("size", "count", "iterations", "subset"),
-    )
-
-
-def options(p: argparse.ArgumentParser) -> None:
+    p = parser(MODULE, __doc__)
     data_option(p)
     p.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="a picture of your own")
     p.add_argument("--size", type=int, default=96, help="longer side of own pictures, in pixels (default 96)")
@@ -54,6 +42,11 @@ def options(p: argparse.ArgumentParser) -> None:
     most = f"steps of least squares, at most (default {ITERATIONS})"
     p.add_argument("--iterations", type=int, default=ITERATIONS, metavar="N", help=most)
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
+    job = parse(p, arguments, positive=("size", "count", "iterations", "subset"))
+    shown = ", ".join(map(str, job.args.image)) or f"{job.args.count} test images"
+    ratios = f"ratios over {job.args.subset} test images"
+    plan = f"reconstruct {shown} from {','.join(job.args.layers)}, and {ratios}, on {job.device}"
+    return run_analysis(job, plan, ["<run>-images.png", "<run>-images.csv", "ratios.csv"], findings)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -61,13 +54,6 @@ def _names(text: str) -> tuple[str, ...]:
     if not names:
         raise argparse.ArgumentTypeError("expected names of layers, such as conv1,conv2")
     return names
-
-
-def plan(job: Job) -> str:
-    args = job.args
-    shown = ", ".join(map(str, args.image)) or f"{args.count} test images"
-    ratios = f"ratios over {args.subset} test images"
-    return f"reconstruct {shown} from {','.join(args.layers)}, and {ratios}, on {job.device}"
 
 
 if __name__ == "__main__":

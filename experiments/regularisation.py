@@ -15,21 +15,15 @@ Writes gaps.csv (one row per run) and gaps.png (one line per network).
 from __future__ import annotations
 
 from experiments.analyses.regularisation import findings
-from experiments.analyses.runner import run_analysis
+from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.cli.app import run_main
 
 MODULE = "experiments.regularisation"
 
 
 def main(arguments: list[str]) -> int:
-    return run_analysis(
-        arguments,
-        MODULE,
-        __doc__,
-        findings,
-        files=("gaps.csv", "gaps.png"),
-        plan=lambda job: "compare training and test errors",
-    )
+    job = parse(parser(MODULE, __doc__), arguments)
+    return run_analysis(job, "compare training and test errors", ["gaps.csv", "gaps.png"], findings)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ COLUMNS: Columns = {
 BEHIND = "Behind ±: the standard deviation over filters.  The paper's numbers are of CReLU (conv1-7) on ImageNet."
 
 
-def findings(job: Job) -> list[Finding]:
+def findings(job: Job) -> Iterator[Finding]:
     tables, rows, cosines, drawn = [], [], [], {}
     with Progress(len(job.runs), "outgoing weights", "network") as progress:
         for run in job.runs:
@@ -68,7 +69,7 @@ def findings(job: Job) -> list[Finding]:
             progress()
     draw = partial(draw_correlations, runs=drawn)
     files = {"correlation.csv": rows, "cosines.csv": cosines, "correlation.png": draw}
-    return [Finding([*tables, BEHIND, not_comparable(job.runs)], files)]
+    yield Finding([*tables, BEHIND, not_comparable(job.runs)], files)
 
 
 def measured(run: str, layer: str, c: Correlation) -> Row:

@@ -65,10 +65,8 @@ Found = dict[str, list[Measured]]  # by run
 
 
 def findings(job: Job) -> Iterator[Finding]:
-    return scores(job, images_of(job.runs, job.args.data, job.args.subset))
-
-
-def scores(job: Job, data: Dataset) -> Iterator[Finding]:
+    data = images_of(job.runs, job.args.data, job.args.subset)
+    job.make_folder()
     found: Found = {}
     for run in job.runs:
         seeds = range(run.settings.seed, run.settings.seed + job.args.control)

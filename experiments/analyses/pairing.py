@@ -100,7 +100,9 @@ def findings(job: Job) -> Iterator[Finding]:
     names = list(dict.fromkeys(name for source in sources for name in source.layers))
     if unknown := set(job.args.groups) - set(names):
         raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")
-    return (finding(source, job) for source in sources)
+    job.make_folder()
+    for source in sources:
+        yield finding(source, job)
 
 
 def _filters(model: Sequential) -> dict[str, np.ndarray]:

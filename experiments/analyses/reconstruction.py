@@ -96,16 +96,12 @@ COLUMNS: Columns = {
 
 def findings(job: Job) -> Iterator[Finding]:
     data = images_of(job.runs, job.args.data, 0 if job.args.image else job.args.count)
-    originals = chosen_images(job.args, data)
-    return reconstructions([network(run, job, data) for run in job.runs], originals, data, job)
-
-
-def reconstructions(
-    networks: Sequence[Network], originals: Sequence[Original], data: Dataset, job: Job
-) -> Iterator[Finding]:
+    images = chosen_images(job.args, data)
+    networks = [network(run, job, data) for run in job.runs]  # all are checked before the work begins
+    job.make_folder()
     rows = []
     for of_run in networks:
-        yield pictures(of_run, originals, job)
+        yield pictures(of_run, images, job)
         rows += ratios(of_run, data, job)
     note = not_comparable(job.runs)
     if rows:
@@ -142,49 +138,45 @@ def chosen_images(args: argparse.Namespace, data: Dataset) -> list[Original]:
     return found
 
 
-def pictures(network: Network, originals: Sequence[Original], job: Job) -> Finding:
+def pictures(network: Network, images: Sequence[Original], job: Job) -> Finding:
     """A sheet with one line per image: the original, then its reconstructions."""
-    run, lines = network.run, []
-    with Progress(len(originals), f"{run.name}, pictures") as progress:
-        for original in originals:
-            kinds = [(steps, method) for method in METHODS for steps in network.shown]
-            lines.append([reconstructed(original, steps, method, network.normalise, job) for steps, method in kinds])
+    run, kinds = network.run, [(steps, method) for method in METHODS for steps in network.shown]
+    cells, found = [], []
+    with Progress(len(images), f"{run.name}, pictures") as progress:
+        for image in images:
+            line = [reconstructed(image, steps, method, network.normalise, job) for steps, method in kinds]
+            cells.append([Cell((image.pixels,), image.name), *(picture.cell() for picture in line)])
+            found += line
             progress()
-    found = [picture for line in lines for picture in line]
-    by_kind = {f"{column[0].layer}, {column[0].method}": column for column in zip(*lines, strict=True)}
-    means = [[kind, np.mean([picture.ratio for picture in column])] for kind, column in by_kind.items()]
-    title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR"
-    note = ""
+    heads = [f"{steps[-1].name}, {method}" for steps, method in kinds]
+    means = [[head, np.mean([picture.ratio for picture in found[i :: len(kinds)]])] for i, head in enumerate(heads)]
+    title, note = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR", ""
     if unfinished := sum(not picture.converged for picture in found):
         title += " (*: least squares had not converged)"
         note = f"* {unfinished} of {len(found)} by least squares had not converged: they depend on when one stops"
-    cells = [
-        [Cell((original.pixels,), original.name), *(picture.cell() for picture in line)]
-        for original, line in zip(originals, lines, strict=True)
-    ]
-    sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *by_kind], side=96)
-    caption = f"{run.label}, {run.name}: {len(originals)} images"
+    sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *heads], side=96)
+    caption = f"{run.label}, {run.name}: {len(images)} images"
     return Finding(
         [Table(["from", Column("mean ratio", ".3f")], means, caption), note],
         {f"{run.name}-images.png": sheet, f"{run.name}-images.csv": [picture.row() for picture in found]},
     )
 
 
-def reconstructed(original: Original, steps: list[Step], method: str, normalise: Normaliser, job: Job) -> Picture:
+def reconstructed(image: Original, steps: list[Step], method: str, normalise: Normaliser, job: Job) -> Picture:
     """The picture that comes back from the features of the last step."""
-    x = job.device.put(normalise(original.pixels[None]))
+    x = job.device.put(normalise(image.pixels[None]))
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", NotConverged)
             estimate = reconstruct(x, steps, method=method, iterations=job.args.iterations)
     except ValueError as error:  # a picture of the user's may be smaller than the filters
-        raise UsageError(f"{original.name}: {error}") from None
+        raise UsageError(f"{image.name}: {error}") from None
     shown = to_host(estimate)[0] * np.array(normalise.std) + np.array(normalise.mean)
     pixels = np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8)
-    decibels = psnr(original.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
+    decibels = psnr(image.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
     converged = not any(issubclass(warning.category, NotConverged) for warning in said)
     errors = float(ratio(x, estimate)[0]), float(decibels[0])
-    return Picture(original.name, steps[-1].name, method, *errors, converged, pixels)
+    return Picture(image.name, steps[-1].name, method, *errors, converged, pixels)
 
 
 def ratios(network: Network, data: Dataset, job: Job) -> list[Ratios]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,18 +38,13 @@ class Row(NamedTuple):
         return PlusMinus(self.gap, self.test_standard_error)
 
 
-class Network(NamedTuple):
-    """Runs that differ only in the seed or the fold."""
+class Means(NamedTuple):
+    """Runs that differ only in the seed or the fold: means with their 95 % intervals."""
 
     label: str
-    rows: list[Row]
-
-    def over(self, name: str) -> Interval:
-        """The mean of a column, with its 95 % interval."""
-        return t_interval(self.column(name))
-
-    def column(self, name: str) -> list[float]:
-        return [getattr(row, name) for row in self.rows]
+    train_error: Interval
+    test_error: Interval
+    gap: Interval
 
 
 COLUMNS: Columns = {
@@ -60,29 +55,31 @@ COLUMNS: Columns = {
     Column("gap", "+.2f"): "gap_and_error",
     Column("paper's gap", "+.2f"): "paper_gap",
 }
-MEANS = {"train_error": "train error %", "test_error": "test error %", "gap": "gap"}
+MEANS: Columns = {
+    "network": "label",
+    Column("train error %", ".2f"): "train_error",
+    Column("test error %", ".2f"): "test_error",
+    Column("gap", ".2f"): "gap",
+}
 EXPLAINED = """Gap: test error - training error, in points; ± is the standard error of the test error.
 A seed is one draw of the network too: a difference between single runs is no evidence."""
 
 
-def findings(job: Job) -> list[Finding]:
+def findings(job: Job) -> Iterator[Finding]:
     if any(map(is_imagenet, job.runs)):
         raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
     rows = [measured(run) for run in job.runs]
-    networks = by_network(job.runs, rows)
     text: list[str | Table] = [table(rows, COLUMNS), EXPLAINED, not_comparable(job.runs)]
-    means = [
-        [network.label.replace("\n", ", "), *map(network.over, MEANS)] for network in networks if len(network.rows) > 1
-    ]
-    if means:
-        caption = "Means over seeds and folds; ± is half a 95 % interval over networks:"
-        text.append(Table(["network", *(Column(head, ".2f") for head in MEANS.values())], means, caption))
-    drawn = {}
-    for network in networks:
-        gap = network.over("gap")
-        words = f"{PlusMinus(gap.mean, gap.half):+.2f}"
-        drawn[network.label] = network.column("train_error"), network.column("test_error"), words
-    return [Finding(text, {"gaps.csv": rows, "gaps.png": partial(draw_gaps, networks=drawn)})]
+    repeated, drawn = [], {}
+    for label, same in by_network(job.runs, rows).items():
+        train, test, gaps = ([getattr(row, name) for row in same] for name in ("train_error", "test_error", "gap"))
+        means = Means(label.replace("\n", ", "), *map(t_interval, (train, test, gaps)))
+        drawn[label] = train, test, f"{PlusMinus(means.gap.mean, means.gap.half):+.2f}"
+        if len(same) > 1:
+            repeated.append(means)
+    if repeated:
+        text.append(table(repeated, MEANS, "Means over seeds and folds; ± is half a 95 % interval over networks:"))
+    yield Finding(text, {"gaps.csv": rows, "gaps.png": partial(draw_gaps, networks=drawn)})
 
 
 def measured(run: Run) -> Row:
@@ -93,16 +90,16 @@ def measured(run: Run) -> Row:
     return Row(run.name, run.label, settings.seed, train, test, test - train, error, *papers)
 
 
-def by_network(runs: Sequence[Run], rows: Sequence[Row]) -> list[Network]:
-    """Each network with its rows, under a label that no other has."""
+def by_network(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows that differ only in the seed or the fold together, under a label of their own."""
     found: dict[Any, list[Row]] = {}
     for run, row in zip(runs, rows, strict=True):
         found.setdefault(replace(run.settings, seed=0), []).append(row)
-    networks: list[Network] = []
+    named: dict[str, list[Row]] = {}
     for settings, same in found.items():
         count = f"{len(same)} network{'s' if len(same) > 1 else ''}"
         label = f"{settings.label}\n{settings.dataset}, {settings.epochs} epochs, {count}"
-        if label in [network.label for network in networks]:  # they differ in a setting that the label does not show
+        if label in named:  # they differ in a setting that the label does not show
             label += f": {same[0].run}"
-        networks.append(Network(label, same))
-    return networks
+        named[label] = same
+    return named

@@ -1,8 +1,8 @@
 """The walk that all analyses share: options, dry run, opening the runs, printing, saving.
 
-A command says what is its own: options, files, what --dry-run announces, and a function of a `Job` that opens and
-checks everything and returns its findings.  These may be computed one by one: each is printed and saved before the next
-begins, so an interrupted analysis keeps what is done.
+A command adds its own options to `parser`, makes them a `Job` with `parse`, and hands it to `run_analysis` with a
+function that yields its findings.  Each is printed and saved before the next is computed, so an interrupted analysis
+keeps what is done.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ class Job:
     @cached_property
     def device(self) -> Device:
         return get_device(self.args.device)
+
+    def make_folder(self) -> None:
+        """Call this before long work, in case the folder for results cannot be made."""
+        self.args.out.mkdir(parents=True, exist_ok=True)
 
 
 class Finding(NamedTuple):
@@ -75,57 +79,9 @@ def cells(row: Any) -> dict[str, Any]:
     return made
 
 
-def run_analysis(
-    arguments: list[str],
-    module: str,
-    description: str | None,
-    findings: Callable[[Job], Iterable[Finding]],
-    *,
-    files: Sequence[str],
-    plan: Callable[[Job], str],
-    options: Callable[[argparse.ArgumentParser], None] = lambda p: None,
-    positive: Sequence[str] = (),
-    not_negative: Sequence[str] = (),
-    check: Callable[[argparse.Namespace], None] = lambda args: None,
-    needs_run: bool = True,
-) -> int:
-    """A whole command; the result is its exit code.
-
-    findings    opens and checks everything, and returns what is found
-    files       the names of what it writes, for --dry-run
-    plan        a line for --dry-run; it names the device, so that a missing GPU is reported before any work
-    options     adds the command's own options
-    positive    the options that must be positive numbers; not_negative likewise
-    check       raises UsageError if other options make no sense
-    """
+def parser(module: str, description: str | None, *, needs_run: bool = True) -> argparse.ArgumentParser:
+    """The options that all analyses have."""
     p = argument_parser(module, description)
-    default = Path("runs", module.rpartition(".")[2])
-    _shared_options(p, default, needs_run)
-    options(p)
-    args = p.parse_args(arguments)
-    with usage_errors():
-        check_numbers(vars(args), positive=positive, not_negative=not_negative)
-    check(args)
-    job, folder = Job(args), args.out or default
-    planned = plan(job)
-    if args.dry_run:
-        sources = [*args.run, *filter(None, [getattr(args, "weights", None)])]
-        print(f"would read   {', '.join(map(str, sources))}")
-        print(f"would do     {planned}")
-        print(f"would write  {', '.join(files)} in {folder}")
-        return 0
-    found = findings(job)
-    folder.mkdir(parents=True, exist_ok=True)  # before the long work, in case it cannot be made
-    for finding in found:
-        for paragraph in finding.text:
-            _print(paragraph)
-        for name, content in finding.files.items():
-            _save(folder / name, content)
-    print(f"\nsaved in {folder}")
-    return 0
-
-
-def _shared_options(p: argparse.ArgumentParser, out: Path, needs_run: bool) -> None:
     p.add_argument(
         "--run",
         type=Path,
@@ -136,9 +92,39 @@ def _shared_options(p: argparse.ArgumentParser, out: Path, needs_run: bool) -> N
         metavar="DIR",
         help="folders of finished runs; may be given several times",
     )
-    p.add_argument("--out", type=Path, help=f"folder for results (default {out})")
+    out = Path("runs", module.rpartition(".")[2])
+    p.add_argument("--out", type=Path, default=out, help=f"folder for results (default {out})")
     p.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     p.add_argument("--dry-run", action="store_true", help="say what would be read, done and written, then stop")
+    return p
+
+
+def parse(
+    p: argparse.ArgumentParser, arguments: list[str], *, positive: Sequence[str] = (), not_negative: Sequence[str] = ()
+) -> Job:
+    """The options that were given, after a check of these numbers."""
+    args = p.parse_args(arguments)
+    with usage_errors():
+        check_numbers(vars(args), positive=positive, not_negative=not_negative)
+    return Job(args)
+
+
+def run_analysis(job: Job, plan: str, files: Sequence[str], findings: Callable[[Job], Iterable[Finding]]) -> int:
+    """Print and save what is found; with --dry-run, announce the plan and the names of the files."""
+    args = job.args
+    if args.dry_run:
+        sources = [*args.run, *filter(None, [vars(args).get("weights")])]
+        print(f"would read   {', '.join(map(str, sources))}")
+        print(f"would do     {plan}")
+        print(f"would write  {', '.join(files)} in {args.out}")
+        return 0
+    for finding in findings(job):
+        for paragraph in finding.text:
+            _print(paragraph)
+        for name, content in finding.files.items():
+            _save(args.out / name, content)
+    print(f"\nsaved in {args.out}")
+    return 0
 
 
 def _print(paragraph: str | Table) -> None:
@@ -149,7 +135,7 @@ def _print(paragraph: str | Table) -> None:
 
 
 def _save(path: Path, content: Any) -> None:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
         write_csv(path, [cells(row) for row in content])
     elif path.suffix == ".json":
