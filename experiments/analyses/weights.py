@@ -1,11 +1,11 @@
 """Convolution filters from files of other programs: .npz, .safetensors, .pth (PyTorch); as (kh, kw, C, K) arrays.
 
-**Layout.**  minicnn's files hold filters as HWIO = (kh, kw, in, out), PyTorch's as OIHW = (out, in, kh, kw).  The
-layout of a file is said (`--layout`) or found: kernels are square and at most 15 wide, so a shape (a, b, c, d) can be
-HWIO if a = b <= 15 and OIHW if c = d <= 15; the layout must fit every array of four axes in the file.  If both or
-none do, the user has to say.  Arrays with other numbers of axes (biases, matrices) are not filters and are left out.
+**Layout.**  minicnn's files hold filters as HWIO = (kh, kw, in, out), PyTorch's as OIHW = (out, in, kh, kw).  The user
+names the layout of a file (`--layout`), or it is found: kernels are square and at most 15 wide, so a shape (a, b, c, d)
+can be HWIO if a = b <= 15 and OIHW if c = d <= 15.  Exactly one layout must fit all arrays of four axes in the file,
+else the user has to choose.  Arrays with other numbers of axes (biases, matrices) are not filters and are left out.
 
-Nothing is ever unpickled: .npz with allow_pickle=False, .pth with torch.load(weights_only=True).
+Nothing is ever unpickled: .npz is read with allow_pickle=False, .pth with torch.load(weights_only=True).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 from experiments.cli.app import UsageError
 from minicnn.training import below
 
-LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # where kh, kw, in, out are
+LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # the axes of kh, kw, in, out
 LARGEST_KERNEL = 15
 
 
 def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]:
-    """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError where that is impossible."""
+    """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError if it has none to give."""
     arrays = read_arrays(path)
-    arrays = below("model/", arrays) or arrays  # of a checkpoint of ours; the optimiser's arrays have the same shapes
+    arrays = below("model/", arrays) or arrays  # a checkpoint of ours also has the optimiser's arrays
     names = [name for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"]
     filters = {_name(name): arrays[name] for name in names}
     if len(filters) < len(names):
-        raise UsageError(f"{path} holds two arrays for one layer, by different names: {', '.join(names)}")
+        raise UsageError(f"{path} holds two arrays for one layer, under different names: {', '.join(names)}")
     if not filters:
         raise UsageError(f"{path} holds no filters: no array of four axes among {', '.join(arrays) or 'no arrays'}")
     axes = LAYOUTS[layout or detect_layout(path, {name: w.shape for name, w in filters.items()})]
@@ -42,7 +42,7 @@ def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]
 
 
 def detect_layout(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> str:
-    """ "hwio" or "oihw", by the rule above."""
+    """ "hwio" or "oihw", by the rule at the top of this file."""
 
     def fits(first: int) -> bool:
         return all(s[first] == s[first + 1] <= LARGEST_KERNEL for s in shapes.values())
@@ -56,7 +56,7 @@ def detect_layout(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a file by name, whatever they are."""
+    """All arrays of a file by name."""
     readers = {".npz": _read_npz, ".safetensors": _read_safetensors, ".pth": _read_pth, ".pt": _read_pth}
     if path.suffix not in readers:
         raise UsageError(f"{path}: weights are read from {', '.join(readers)} files")
@@ -66,14 +66,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         return readers[path.suffix](path)
     except UsageError:
         raise
-    except Exception as error:  # a damaged file can make any of the readers raise almost anything
+    except Exception as error:  # a damaged file makes the readers raise almost anything
         raise UsageError(f"{path} is damaged or not what its name says ({type(error).__name__})") from None
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
         found = {name: file[name] for name in file.files}
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}  # or bytes, if it is none
+    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}  # others are bytes
 
 
 def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -88,12 +88,12 @@ def _read_pth(path: Path) -> dict[str, np.ndarray]:
     try:
         import torch
     except ImportError:
-        raise UsageError(f"{path} needs PyTorch: pip install torch; or save its arrays as .npz") from None
+        raise UsageError(f"{path} needs PyTorch: pip install torch, or save its arrays as .npz") from None
     loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
     loaded = loaded.get("state_dict", loaded)
     return {name: value.float().numpy() for name, value in loaded.items() if isinstance(value, torch.Tensor)}
 
 
 def _name(name: str) -> str:
-    """conv1 for conv1.weight, conv1_w, conv1/kernel and the like."""
+    """ "conv1" for conv1.weight, conv1_w, conv1/kernel and the like."""
     return re.sub(r"[._/](w|weight|kernel)$", "", name)

@@ -16,7 +16,7 @@ OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
 def draw_pairing_histograms(
     path: Path, layers: Mapping[str, tuple[np.ndarray, np.ndarray, float]], *, title: str
 ) -> None:
-    """Shares of mu per layer: {name: (mu of the network, mu of random filters, p of the KS test)}."""
+    """One histogram of mu per layer: {name: (mu of the network, mu of random filters, p of the KS test)}."""
     columns = min(3 if len(layers) in (5, 6) else 4, len(layers))
     lines = -(-len(layers) // columns)
     figure = new_figure(path, 2.9 * columns, 2.3 * lines + 0.8)

@@ -1,4 +1,8 @@
-"""Sheets of filters and images as PNG files, made with Pillow: pixels are enlarged, never smoothed."""
+"""Sheets of filters and images as PNG files.
+
+Pillow draws these, not matplotlib: each pixel becomes a block of whole pixels, never smoothed, and the sheet grows with
+its pictures.  matplotlib lays out axes in inches and resamples images to fit them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,14 @@ COLUMNS, MOST_PAIRS = 6, 48  # of a sheet of pairs
 
 
 class Cell(NamedTuple):
-    """One or more pictures side by side, (h, w, 3) uint8, and a line below them."""
+    """One or more pictures (h, w, 3) uint8 side by side, and a line of text below them."""
 
     pictures: Sequence[np.ndarray]
     caption: str
 
 
 def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: int, heads: Sequence[str] = ()) -> None:
-    """A table of pictures, each enlarged by a whole factor to about `side` pixels; `heads` above the columns."""
+    """A table of pictures, all enlarged by a whole factor to about `side` pixels; `heads` stand above the columns."""
     from PIL import Image, ImageDraw, ImageFont
 
     font, bold = ImageFont.load_default(FONT), ImageFont.load_default(TITLE_FONT)
@@ -53,13 +57,13 @@ def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: 
 
 
 def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str) -> None:
-    """Filters w (kh, kw, 1 or 3, K), each beside its pairing filter, the most opposed pairs first."""
+    """Each filter of w (kh, kw, 1 or 3, K) beside its pairing filter, the most opposed pairs first."""
     order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:MOST_PAIRS]
     cells = [Cell((_picture(w[..., i]), _picture(w[..., pairs.partner[i]])), f"{pairs.mu[i]:.2f}") for i in order]
     draw_sheet(path, [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)], title=title, side=48)
 
 
 def _picture(filter_: np.ndarray) -> np.ndarray:
-    """(kh, kw, 1 or 3) as a picture: grey is 0, the largest weight reaches black or full colour; -w is the negative."""
+    """(kh, kw, 1 or 3) as a picture: 0 is grey, the largest weight is black or full colour, and -w is the negative."""
     scaled = 127.5 + 127.5 * filter_ / max(float(np.abs(filter_).max()), 1e-30)
     return np.broadcast_to(np.rint(scaled), (*filter_.shape[:2], 3)).astype(np.uint8)
