@@ -23,9 +23,9 @@ MODULE = "experiments.correlation"
 
 
 def main(arguments: list[str]) -> int:
-    job = parse(parser(MODULE, __doc__), arguments)
-    plan = f"the cosines of outgoing weights of all CReLU layers, on {job.device}"
-    return run_analysis(job, plan, ["correlation.csv", "cosines.csv", "correlation.png"], findings)
+    request = parse(parser(MODULE, __doc__), arguments)
+    plan = f"the cosines of outgoing weights of all CReLU layers, on {request.device}"
+    return run_analysis(request, plan, ["correlation.csv", "cosines.csv", "correlation.png"], findings)
 
 
 if __name__ == "__main__":

@@ -38,15 +38,15 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--rate", type=float, default=RATE, help="how often a filter fires (default 0.01, the paper's)")
     control = "untrained networks beside each: its own start (default 1), other seeds too, or none (0)"
     p.add_argument("--control", type=int, default=1, metavar="N", help=control)
-    job = parse(p, arguments, positive=("subset",), not_negative=("control",))
-    args = job.args
+    request = parse(p, arguments, positive=("subset",), not_negative=("control",))
+    args = request.args
     if not 0 < args.rate < 1:
         raise UsageError(f"--rate must be between 0 and 1, got {args.rate}")
     transforms = STIMULI[args.stimuli or "cifar"](fill=args.fill).transforms
     passes = f"{2 + len(transforms)} forward passes over {args.subset or 'all'} test images"
     networks = f"networks as trained and {args.control} untrained"
-    plan = f"{passes} for the {networks}, on {job.device}: {', '.join(transforms)}"
-    return run_analysis(job, plan, ["invariance.csv", "filters.csv", "invariance.png"], findings)
+    plan = f"{passes} for the {networks}, on {request.device}: {', '.join(transforms)}"
+    return run_analysis(request, plan, ["invariance.csv", "filters.csv", "invariance.png"], findings)
 
 
 if __name__ == "__main__":

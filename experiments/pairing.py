@@ -36,12 +36,12 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--groups", type=_groups, default={}, metavar="NAME=N,...", help=groups)
     p.add_argument("--draws", type=int, default=20, help="banks of random filters (default 20)")
     p.add_argument("--seed", type=int, default=0, help="of the random filters (default 0)")
-    job = parse(p, arguments, positive=("draws",), not_negative=("seed",))
-    if not job.args.run and not job.args.weights:
+    request = parse(p, arguments, positive=("draws",), not_negative=("seed",))
+    if not request.args.run and not request.args.weights:
         raise UsageError("nothing to look at: name a folder with --run or a file with --weights")
-    plan = f"pair all filters, and {job.args.draws} banks of random ones, on {job.device}"
+    plan = f"pair all filters, and {request.args.draws} banks of random ones, on {request.device}"
     files = ["<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"]
-    return run_analysis(job, plan, files, findings)
+    return run_analysis(request, plan, files, findings)
 
 
 def _groups(text: str) -> dict[str, int]:

@@ -42,11 +42,11 @@ def main(arguments: list[str]) -> int:
     most = f"steps of least squares, at most (default {ITERATIONS})"
     p.add_argument("--iterations", type=int, default=ITERATIONS, metavar="N", help=most)
     p.add_argument("--subset", type=int, default=1000, metavar="N", help="test images for the ratios (default 1000)")
-    job = parse(p, arguments, positive=("size", "count", "iterations", "subset"))
-    shown = ", ".join(map(str, job.args.image)) or f"{job.args.count} test images"
-    ratios = f"ratios over {job.args.subset} test images"
-    plan = f"reconstruct {shown} from {','.join(job.args.layers)}, and {ratios}, on {job.device}"
-    return run_analysis(job, plan, ["<run>-images.png", "<run>-images.csv", "ratios.csv"], findings)
+    request = parse(p, arguments, positive=("size", "count", "iterations", "subset"))
+    shown = ", ".join(map(str, request.args.image)) or f"{request.args.count} test images"
+    ratios = f"ratios over {request.args.subset} test images"
+    plan = f"reconstruct {shown} from {','.join(request.args.layers)}, and {ratios}, on {request.device}"
+    return run_analysis(request, plan, ["<run>-images.png", "<run>-images.csv", "ratios.csv"], findings)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ MODULE = "experiments.regularisation"
 
 
 def main(arguments: list[str]) -> int:
-    job = parse(parser(MODULE, __doc__), arguments)
-    return run_analysis(job, "compare training and test errors", ["gaps.csv", "gaps.png"], findings)
+    request = parse(parser(MODULE, __doc__), arguments)
+    return run_analysis(request, "compare training and test errors", ["gaps.csv", "gaps.png"], findings)
 
 
 if __name__ == "__main__":

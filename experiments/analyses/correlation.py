@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.analyses.runner import Columns, Finding, Job, PlusMinus, not_comparable, table
+from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.cli.progress import Progress
 from experiments.figures.analyses import draw_correlations
@@ -52,11 +52,11 @@ COLUMNS: Columns = {
 BEHIND = "Behind ±: the standard deviation over filters.  The paper's numbers are of CReLU (conv1-7) on ImageNet."
 
 
-def findings(job: Job) -> Iterator[Finding]:
+def findings(request: Request) -> Iterator[Finding]:
     tables, rows, cosines, drawn = [], [], [], {}
-    with Progress(len(job.runs), "outgoing weights", "network") as progress:
-        for run in job.runs:
-            weights = outgoing_weights(run.model(job.device))
+    with Progress(len(request.runs), "outgoing weights", "network") as progress:
+        for run in request.runs:
+            weights = outgoing_weights(run.model(request.device))
             if not weights:
                 raise UsageError(f"{run.folder} is a network without CReLU ({run.label}); choose one with CReLU")
             found = {layer: outgoing_correlation(*of_layer) for layer, of_layer in weights.items()}
@@ -69,7 +69,7 @@ def findings(job: Job) -> Iterator[Finding]:
             progress()
     draw = partial(draw_correlations, runs=drawn)
     files = {"correlation.csv": rows, "cosines.csv": cosines, "correlation.png": draw}
-    yield Finding([*tables, BEHIND, not_comparable(job.runs)], files)
+    yield Finding([*tables, BEHIND, not_comparable(request.runs)], files)
 
 
 def measured(run: str, layer: str, c: Correlation) -> Row:

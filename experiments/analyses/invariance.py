@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.analyses.images import batches, images_of, is_imagenet, sample
-from experiments.analyses.runner import Finding, Job, PlusMinus, not_comparable
+from experiments.analyses.runner import Finding, PlusMinus, Request, not_comparable
 from experiments.cli.app import duration, usage_errors
 from experiments.cli.progress import Progress
 from experiments.figures.analyses import draw_invariance
@@ -64,30 +64,34 @@ class Measured(NamedTuple):
 Found = dict[str, list[Measured]]  # by run
 
 
-def findings(job: Job) -> Iterator[Finding]:
-    data = images_of(job.runs, job.args.data, job.args.subset)
-    job.make_folder()
+def findings(request: Request) -> Iterator[Finding]:
+    data = images_of(request.runs, request.args.data, request.args.subset)
+    request.make_folder()
     found: Found = {}
-    for run in job.runs:
-        seeds = range(run.settings.seed, run.settings.seed + job.args.control)
-        found[run.name] = [layer for seed in (None, *seeds) for layer in measure(run, seed, data, job)]
+    for run in request.runs:
+        seeds = range(run.settings.seed, run.settings.seed + request.args.control)
+        found[run.name] = [layer for seed in (None, *seeds) for layer in measure(run, seed, data, request)]
     everything = [layer for layers in found.values() for layer in layers]
-    tables = [table(f"{run.label}, {run.name}", found[run.name]) for run in job.runs]
-    spread = f"± is the standard deviation over {job.args.control} seeds: how much a single network may differ."
-    panels = {title: lines(job.runs, found, side) for title, side in PANELS.items()}
+    tables = [table(f"{run.label}, {run.name}", found[run.name]) for run in request.runs]
+    spread = f"± is the standard deviation over {request.args.control} seeds: how much a single network may differ."
+    panels = {title: lines(request.runs, found, side) for title, side in PANELS.items()}
     files = {
         "invariance.csv": [layer.row() for layer in everything],
         "filters.csv": [row for layer in everything for row in layer.filter_rows()],
         "invariance.png": partial(draw_invariance, panels=panels),
     }
-    yield Finding([*tables, spread if job.args.control > 1 else "", STAR, not_comparable(job.runs)], files)
+    yield Finding([*tables, spread if request.args.control > 1 else "", STAR, not_comparable(request.runs)], files)
 
 
-def measure(run: Run, untrained: int | None, data: Dataset, job: Job) -> list[Measured]:
+def measure(run: Run, untrained: int | None, data: Dataset, request: Request) -> list[Measured]:
     """All layers of one network, as trained or as it begins with a seed, on the test images."""
-    model, normalise, stimuli = run.model(job.device, untrained=untrained), run.normaliser(data), stimuli_for(run, job)
+    model, normalise, stimuli = (
+        run.model(request.device, untrained=untrained),
+        run.normaliser(data),
+        stimuli_for(run, request),
+    )
     size = len(data.test_images)
-    images = data.test_images[sample(job.args.subset or size, size)]
+    images = data.test_images[sample(request.args.subset or size, size)]
     batch = BATCH if images.shape[1] <= 64 else BATCH // 6  # photographs need more memory
 
     def again() -> Iterator[np.ndarray]:
@@ -97,7 +101,7 @@ def measure(run: Run, untrained: int | None, data: Dataset, job: Job) -> list[Me
     start = time.monotonic()
     with usage_errors(), Progress((2 + len(stimuli.transforms)) * len(images), f"{run.name}, {weights}") as progress:
         by_layer = invariance(
-            model, again, len(images), stimuli, device=job.device, rate=job.args.rate, on_pass=progress
+            model, again, len(images), stimuli, device=request.device, rate=request.args.rate, on_pass=progress
         )
     print(f"{run.name}, {weights}: {len(images)} images in {duration(time.monotonic() - start)}")
     papers = {layer.name: "two" if layer.two_sided else "one" for layer in filter_layers(model)}
@@ -108,11 +112,11 @@ def measure(run: Run, untrained: int | None, data: Dataset, job: Job) -> list[Me
     ]
 
 
-def stimuli_for(run: Run, job: Job) -> Stimuli:
+def stimuli_for(run: Run, request: Request) -> Stimuli:
     """Those of --stimuli, or those that suit the data of the run; an ImageNet network sees crops of its own size."""
-    name = job.args.stimuli or ("imagenet" if is_imagenet(run) else "cifar")
+    name = request.args.stimuli or ("imagenet" if is_imagenet(run) else "cifar")
     crop = {"crop": run.settings.crop} if name == "imagenet" and is_imagenet(run) else {}
-    return STIMULI[name](fill=job.args.fill, **crop)
+    return STIMULI[name](fill=request.args.fill, **crop)
 
 
 def table(title: str, layers: Sequence[Measured]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.analyses.runner import Columns, Finding, Job, table
+from experiments.analyses.runner import Columns, Finding, Request, table
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError
 from experiments.cli.progress import Progress
@@ -87,34 +87,34 @@ COLUMNS: Columns = {
 }
 
 
-def findings(job: Job) -> Iterator[Finding]:
+def findings(request: Request) -> Iterator[Finding]:
     sources = []
-    for run in job.runs:
-        trained, start = (_filters(run.model(job.device, untrained=seed)) for seed in (None, run.settings.seed))
+    for run in request.runs:
+        trained, start = (_filters(run.model(request.device, untrained=seed)) for seed in (None, run.settings.seed))
         sources.append(Source(run.label, run.name, trained, start))
-    if job.args.weights:
-        name = job.args.weights.stem
+    if request.args.weights:
+        name = request.args.weights.stem
         if name in [source.name for source in sources]:
             raise UsageError(f"--run and --weights are both called {name}, and each gets a folder: rename the file")
-        sources.append(Source(name, name, read_filters(job.args.weights, job.args.layout)))
+        sources.append(Source(name, name, read_filters(request.args.weights, request.args.layout)))
     names = list(dict.fromkeys(name for source in sources for name in source.layers))
-    if unknown := set(job.args.groups) - set(names):
+    if unknown := set(request.args.groups) - set(names):
         raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")
-    job.make_folder()
+    request.make_folder()
     for source in sources:
-        yield finding(source, job)
+        yield finding(source, request)
 
 
 def _filters(model: Sequential) -> dict[str, np.ndarray]:
     return {name: to_host(conv.weight.data) for name, conv in convolutions(model).items()}
 
 
-def finding(source: Source, job: Job) -> Finding:
+def finding(source: Source, request: Request) -> Finding:
     """All layers of one network, and the pairs of the first if its filters can be shown as pictures."""
     layers = []
     with Progress(len(source.layers), source.label, "layer") as progress:
         for name in source.layers:
-            layers.append(measure(source, name, job))
+            layers.append(measure(source, name, request))
             progress()
     files = {
         "summary.json": {layer.name: layer.summary() for layer in layers},
@@ -133,13 +133,13 @@ def finding(source: Source, job: Job) -> Finding:
     return Finding([table(layers, COLUMNS, source.label)], in_folder)
 
 
-def measure(source: Source, name: str, job: Job) -> Layer:
+def measure(source: Source, name: str, request: Request) -> Layer:
     """One layer beside random filters of its shape."""
-    w, groups = source.layers[name], job.args.groups.get(name, 1)
-    stream = Stream(job.args.seed).child("random filters", name)
+    w, groups = source.layers[name], request.args.groups.get(name, 1)
+    stream = Stream(request.args.seed).child("random filters", name)
     try:
-        pairs = pairing(job.device.put(w), groups=groups)
-        null = random_mu(w.shape, groups=groups, draws=job.args.draws, stream=stream, device=job.device)
+        pairs = pairing(request.device.put(w), groups=groups)
+        null = random_mu(w.shape, groups=groups, draws=request.args.draws, stream=stream, device=request.device)
         comparison = compare(pairs.mu, null)
     except ValueError as error:
         raise UsageError(f"{name} {w.shape}: {error}") from None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.analyses.images import batches, images_of, sample
-from experiments.analyses.runner import Columns, Finding, Job, PlusMinus, not_comparable, table
+from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.cli.progress import Progress
 from experiments.figures.sheets import Cell, draw_sheet
@@ -94,16 +94,16 @@ COLUMNS: Columns = {
 }
 
 
-def findings(job: Job) -> Iterator[Finding]:
-    data = images_of(job.runs, job.args.data, 0 if job.args.image else job.args.count)
-    images = chosen_images(job.args, data)
-    networks = [network(run, job, data) for run in job.runs]  # all are checked before the work begins
-    job.make_folder()
+def findings(request: Request) -> Iterator[Finding]:
+    data = images_of(request.runs, request.args.data, 0 if request.args.image else request.args.count)
+    images = chosen_images(request.args, data)
+    networks = [network(run, request, data) for run in request.runs]  # all are checked before the work begins
+    request.make_folder()
     rows = []
     for of_run in networks:
-        yield pictures(of_run, images, job)
-        rows += ratios(of_run, data, job)
-    note = not_comparable(job.runs)
+        yield pictures(of_run, images, request)
+        rows += ratios(of_run, data, request)
+    note = not_comparable(request.runs)
     if rows:
         behind = "± is the standard error over images (random: over banks of filters)."
         yield Finding([table(rows, COLUMNS), behind, note], {"ratios.csv": rows})
@@ -111,11 +111,11 @@ def findings(job: Job) -> Iterator[Finding]:
         yield Finding(["no ratios: no max pool follows these CReLU layers", note])
 
 
-def network(run: Run, job: Job, data: Dataset) -> Network:
-    steps = crelu_steps(run.model(job.device))
+def network(run: Run, request: Request, data: Dataset) -> Network:
+    steps = crelu_steps(run.model(request.device))
     if not steps:
         raise UsageError(f"{run.folder}: a network without CReLU after its first convolution ({run.label})")
-    names, wanted = [step.name for step in steps], job.args.layers
+    names, wanted = [step.name for step in steps], request.args.layers
     unknown = [name for name in wanted if name not in names]
     if unknown and wanted != LAYERS:
         raise UsageError(f"{run.folder}: no CReLU features at {', '.join(unknown)}; there are {', '.join(names)}")
@@ -138,13 +138,13 @@ def chosen_images(args: argparse.Namespace, data: Dataset) -> list[Original]:
     return found
 
 
-def pictures(network: Network, images: Sequence[Original], job: Job) -> Finding:
+def pictures(network: Network, images: Sequence[Original], request: Request) -> Finding:
     """A sheet with one line per image: the original, then its reconstructions."""
     run, kinds = network.run, [(steps, method) for method in METHODS for steps in network.shown]
     cells, found = [], []
     with Progress(len(images), f"{run.name}, pictures") as progress:
         for image in images:
-            line = [reconstructed(image, steps, method, network.normalise, job) for steps, method in kinds]
+            line = [reconstructed(image, steps, method, network.normalise, request) for steps, method in kinds]
             cells.append([Cell((image.pixels,), image.name), *(picture.cell() for picture in line)])
             found += line
             progress()
@@ -162,13 +162,13 @@ def pictures(network: Network, images: Sequence[Original], job: Job) -> Finding:
     )
 
 
-def reconstructed(image: Original, steps: list[Step], method: str, normalise: Normaliser, job: Job) -> Picture:
+def reconstructed(image: Original, steps: list[Step], method: str, normalise: Normaliser, request: Request) -> Picture:
     """The picture that comes back from the features of the last step."""
-    x = job.device.put(normalise(image.pixels[None]))
+    x = request.device.put(normalise(image.pixels[None]))
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", NotConverged)
-            estimate = reconstruct(x, steps, method=method, iterations=job.args.iterations)
+            estimate = reconstruct(x, steps, method=method, iterations=request.args.iterations)
     except ValueError as error:  # a picture of the user's may be smaller than the filters
         raise UsageError(f"{image.name}: {error}") from None
     shown = to_host(estimate)[0] * np.array(normalise.std) + np.array(normalise.mean)
@@ -179,14 +179,14 @@ def reconstructed(image: Original, steps: list[Step], method: str, normalise: No
     return Picture(image.name, steps[-1].name, method, *errors, converged, pixels)
 
 
-def ratios(network: Network, data: Dataset, job: Job) -> list[Ratios]:
+def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:
     """Table S1: one row per layer that a max pool follows."""
     run, steps = network.run, network.steps
     pooled = [i for i, step in enumerate(steps) if step.pool is not None]
     if not pooled:
         return []
     size = len(data.test_images)
-    images = data.test_images[sample(min(job.args.subset, size), size)]
+    images = data.test_images[sample(min(request.args.subset, size), size)]
     found = []
     with Progress(len(pooled) * (1 + BANKS) * len(images), f"{run.name}, ratios") as progress:
 
@@ -194,7 +194,7 @@ def ratios(network: Network, data: Dataset, job: Job) -> list[Ratios]:
             """The ratio of every image, with filters w in place of the learned ones."""
             parts = []
             for batch in batches(images, network.normalise, BATCH):
-                parts.append(to_host(pooling_ratios(job.device.put(batch), steps, w)))
+                parts.append(to_host(pooling_ratios(request.device.put(batch), steps, w)))
                 progress(len(batch))
             return np.concatenate(parts)
 
@@ -202,10 +202,10 @@ def ratios(network: Network, data: Dataset, job: Job) -> list[Ratios]:
             name, shape = steps[i].name, steps[i].layer.w.shape
             stream = Stream(0).child("random filters", name)
             learned = measure(steps[: i + 1])
-            banks = (job.device.put(stream.at(b).generator().standard_normal(shape)) for b in range(BANKS))
+            banks = (request.device.put(stream.at(b).generator().standard_normal(shape)) for b in range(BANKS))
             random = [measure(steps[: i + 1], bank).mean() for bank in banks]
             simulated = random_filter_ratio(
-                MonteCarlo(BANKS, stream.child("simulated")), channels=shape[2], filters=shape[3], device=job.device
+                MonteCarlo(BANKS, stream.child("simulated")), channels=shape[2], filters=shape[3], device=request.device
             )
             means = _over(learned), _over(random), simulated.value
             found.append(Ratios(run.name, name, len(images), *means, run.settings.dataset))

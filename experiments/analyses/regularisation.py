@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from experiments.analyses.images import is_imagenet
-from experiments.analyses.runner import Columns, Finding, Job, PlusMinus, not_comparable, table
+from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.figures.analyses import draw_gaps
 from experiments.tables.table import Column, Table
-from experiments.train.cifar import TEST_IMAGES
 from experiments.train.run import Run
 from minicnn.analysis.statistics import Interval, t_interval
+from minicnn.data.catalogue import CATALOGUE
 from reference.paper import cifar_result
 
 
@@ -65,13 +65,13 @@ EXPLAINED = """Gap: test error - training error, in points; ± is the standard e
 A seed is one draw of the network too: a difference between single runs is no evidence."""
 
 
-def findings(job: Job) -> Iterator[Finding]:
-    if any(map(is_imagenet, job.runs)):
+def findings(request: Request) -> Iterator[Finding]:
+    if any(map(is_imagenet, request.runs)):
         raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
-    rows = [measured(run) for run in job.runs]
-    text: list[str | Table] = [table(rows, COLUMNS), EXPLAINED, not_comparable(job.runs)]
+    rows = [measured(run) for run in request.runs]
+    text: list[str | Table] = [table(rows, COLUMNS), EXPLAINED, not_comparable(request.runs)]
     repeated, drawn = [], {}
-    for label, same in by_network(job.runs, rows).items():
+    for label, same in by_network(request.runs, rows).items():
         train, test, gaps = ([getattr(row, name) for row in same] for name in ("train_error", "test_error", "gap"))
         means = Means(label.replace("\n", ", "), *map(t_interval, (train, test, gaps)))
         drawn[label] = train, test, f"{PlusMinus(means.gap.mean, means.gap.half):+.2f}"
@@ -84,7 +84,7 @@ def findings(job: Job) -> Iterator[Finding]:
 
 def measured(run: Run) -> Row:
     settings, (train, test) = run.settings, (float(run.result[f"{which}_error"]) for which in ("train", "test"))
-    error = math.sqrt(test * (100 - test) / TEST_IMAGES[settings.dataset])
+    error = math.sqrt(test * (100 - test) / CATALOGUE[settings.dataset].test)
     paper = None if settings.model == "vgg" else cifar_result(settings.act, settings.width, settings.dataset)
     papers = (paper.train, paper.single, round(paper.single - paper.train, 2)) if paper else (None, None, None)
     return Row(run.name, run.label, settings.seed, train, test, test - train, error, *papers)

@@ -1,6 +1,6 @@
 """The walk that all analyses share: options, dry run, opening the runs, printing, saving.
 
-A command adds its own options to `parser`, makes them a `Job` with `parse`, and hands it to `run_analysis` with a
+A command adds its own options to `parser`, makes them a `Request` with `parse`, and hands it to `run_analysis` with a
 function that yields its findings.  Each is printed and saved before the next is computed, so an interrupted analysis
 keeps what is done.
 """
@@ -26,7 +26,7 @@ Columns = Mapping[str | Column, str]  # of a table: what is shown, and the attri
 
 
 @dataclass(frozen=True)
-class Job:
+class Request:
     """What the user asked for.  The runs and the device are opened when they are first used."""
 
     args: argparse.Namespace
@@ -101,24 +101,26 @@ def parser(module: str, description: str | None, *, needs_run: bool = True) -> a
 
 def parse(
     p: argparse.ArgumentParser, arguments: list[str], *, positive: Sequence[str] = (), not_negative: Sequence[str] = ()
-) -> Job:
+) -> Request:
     """The options that were given, after a check of these numbers."""
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=positive, not_negative=not_negative)
-    return Job(args)
+    return Request(args)
 
 
-def run_analysis(job: Job, plan: str, files: Sequence[str], findings: Callable[[Job], Iterable[Finding]]) -> int:
+def run_analysis(
+    request: Request, plan: str, files: Sequence[str], findings: Callable[[Request], Iterable[Finding]]
+) -> int:
     """Print and save what is found; with --dry-run, announce the plan and the names of the files."""
-    args = job.args
+    args = request.args
     if args.dry_run:
         sources = [*args.run, *filter(None, [vars(args).get("weights")])]
         print(f"would read   {', '.join(map(str, sources))}")
         print(f"would do     {plan}")
         print(f"would write  {', '.join(files)} in {args.out}")
         return 0
-    for finding in findings(job):
+    for finding in findings(request):
         for paragraph in finding.text:
             _print(paragraph)
         for name, content in finding.files.items():

@@ -21,7 +21,7 @@ from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
 from experiments.train import protocols
 from experiments.train.cifar import CifarSettings
-from experiments.train.run import CifarRun, open_runs
+from experiments.train.run import Run, open_runs
 from experiments.train.session import fingerprint
 from minicnn.analysis.invariance import Score
 from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
@@ -315,7 +315,7 @@ def test_a_plain_run_may_be_called_fold1(data):
     asked = CifarSettings.of(dataset="textures", subset=41)
     train, _ = protocols.split(protocols.training_indices(asked, data), 35, asked.seed)
     config = {"train": fingerprint(train), "hold_out": {"count": 35}}
-    np.testing.assert_array_equal(CifarRun(Path("fold1"), asked, config, {}).training_images(data), train)
+    np.testing.assert_array_equal(Run(Path("fold1"), asked, config, {}).training_images(data), train)
 
 
 # --- weights from elsewhere ---
