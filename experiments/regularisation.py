@@ -7,7 +7,7 @@ their means, with 95 % intervals.
 examples:
   python -m experiments.regularisation --run runs/relu --run runs/crelu
   python -m experiments.regularisation --run runs/relu-folds --run runs/crelu-folds    all folds of both
-  python -m experiments.regularisation --run docs/results/runs/cifar10-*-x0.25-*       many: the shell names them all
+  python -m experiments.regularisation --run 'docs/results/cifar10-*-x0.25-*'    many, from an archive
 
 Writes gaps.csv (one row per run) and gaps.png (one line per network).
 """

@@ -192,6 +192,8 @@ def _parts(path: Path) -> dict[str, Rows]:
     (_, *heads), *lines = _read_rows(path) or [[""]]
     found: dict[str, Rows] = {}
     for name, *cells in lines:
+        if len(cells) != len(heads):
+            raise ValueError(f"a row of {path.name} has {len(cells) + 1} cells")
         own = [i for i, cell in enumerate(cells) if cell != ABSENT]
         found.setdefault(name, [[heads[i] for i in own]]).append([cells[i] for i in own])
     return found

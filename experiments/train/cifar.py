@@ -151,12 +151,11 @@ class CifarSettings(Settings):
         return cls(**values)
 
     def check(self, prefix: str = "--") -> None:
-        super().check(prefix)
         if self.at and self.model != "vgg":
             raise ValueError(f"{prefix}at chooses layers of vgg; convpool has its activation everywhere")
-        own = self.dropout != self.of(model=self.model, recipe=self.recipe).dropout
-        if own and (self.model == "vgg" or not all(0 <= rate < 1 for rate in self.dropout)):
+        if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):
             raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are those of its table")
+        super().check(prefix)
 
     @property
     def classes(self) -> int:

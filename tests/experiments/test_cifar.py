@@ -185,7 +185,7 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--weight-decay", "-1"], "--weight-decay must not be negative"),
         (["--at", "1"], "--at chooses layers of vgg"),
         (["--model", "vgg", "--act", "crelu", "--at", "99"], r"convolutions 1 \.\. 13"),
-        (["--model", "vgg", "--dropout", "0,0,0"], "--dropout takes three rates"),
+        (["--model", "vgg", "--dropout", "0,0.1,0"], "--dropout takes three rates"),
         (["--dropout", "0,0,1"], "--dropout takes three rates"),
         (["--dropout", "0.5"], "three rates are needed"),
         (["--fold", "11"], "--folds must be at least 2 and --fold one of them"),

@@ -75,7 +75,7 @@ def test_photographs_on_two_ranks(tmp_path, monkeypatch):
     data = write_set(tmp_path / "data", each=8)
     write_bad_files(data / "train" / CLASSES[1])
     monkeypatch.setenv("MINICNN_DATA", str(tmp_path / "cache"))
-    monkeypatch.setattr(imagenet, "estimate", lambda *_: "")
+    monkeypatch.setattr("experiments.train.estimate.estimate", lambda *_: "")
     options = [*PHOTOS, "--data", str(data), "--workers", "1"]
     one, two = tmp_path / "one", tmp_path / "two"
     assert imagenet.main([*options, "--out", str(one)]) == 0
