@@ -2,9 +2,11 @@
 
 Every draw in a run comes from a stream named by a seed, a purpose and a step:
 
-    Stream(seed).child("init", "conv1.weight").generator()
-    Stream(seed).child("shuffle").at(step=epoch).generator()
-    Stream(seed).child("dropout", "pool1.dropout").at(step=1234).uniform16(batch, size)
+    Stream(seed).child("init", "conv1", "weight").generator()             the weights of layer conv1
+    Stream(seed).child("shuffle").at(epoch).generator()                   the order of the images in an epoch
+    Stream(seed).child("dropout", "drop1").at(step).uniform16(n, size)    the mask of layer drop1 for n samples
+
+One name per level: layer 0 of the Sequential called block1 has child("init", "block1", "0", "weight").
 
 The generator underneath is Philox (4x64, 10 rounds), which is counter-based: word number i of a stream is a
 function of (key, i), so nothing has to be drawn in order.  A run that is interrupted and resumed, spread over
@@ -53,9 +55,9 @@ class Stream:
         """The stream of a part of what this one is for."""
         return replace(self, path=(*self.path, *names))
 
-    def at(self, step: int, first: int = 0) -> Stream:
-        """The same stream at another step."""
-        return replace(self, step=step, first=first)
+    def at(self, step: int, first: int | None = None) -> Stream:
+        """The same stream at another step and, if `first` is given, for other samples of the global batch."""
+        return replace(self, step=step, first=self.first if first is None else first)
 
     @cached_property
     def key(self) -> np.ndarray:

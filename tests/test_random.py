@@ -1,6 +1,7 @@
 """Streams: the right bits, the same bits wherever they are drawn."""
 
 import hashlib
+import re
 import struct
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minicnn import nn, random
+from minicnn.data.augment import Augmentation, Normaliser
+from minicnn.data.loader import Batches
 from minicnn.random import Stream
 from reference.philox import philox, uniform16
 
@@ -69,3 +73,39 @@ def test_uniform16_is_uniform():
 def test_negative_numbers_are_refused(bad):
     with pytest.raises(ValueError, match="must not be negative"):
         Stream(**bad)
+
+
+def written(purpose, **names):
+    """What the line of minicnn/random.py that begins with this purpose evaluates to."""
+    (line,) = re.findall(rf'^    (Stream\(seed\)\.child\("{purpose}".*?)  ', random.__doc__, re.MULTILINE)
+    return eval(line, {"Stream": Stream, **names})
+
+
+def test_the_streams_that_the_docstring_names_are_those_of_the_library():
+    seed, epoch, step, n = 5, 3, 1234, 4
+    model = nn.Sequential(conv1=nn.Conv2d(2, 3, 3), drop1=nn.Dropout(0.3)).initialise(seed)
+    weight = model["conv1"].weight
+    by_hand = nn.init.he_normal(weight.shape, written("init", seed=seed))
+    np.testing.assert_array_equal(weight.data, by_hand.astype(np.float32))
+
+    images, labels = np.arange(9 * 48, dtype=np.uint8).reshape(9, 4, 4, 3), np.arange(9)
+    batches = Batches(images, labels, 9, normalise=Normaliser.of(images), augmentation=Augmentation(), seed=seed)
+    np.testing.assert_array_equal(batches.draw(epoch)[0], written("shuffle", seed=seed, epoch=epoch).permutation(9))
+
+    x = np.ones((n, 5, 5, 2), np.float32)
+    before = model["conv1"](x).data
+    y = model(x, train=True, stream=Stream(seed).child("dropout").at(step)).data
+    bits = written("dropout", seed=seed, step=step, n=n, size=before[0].size)
+    np.testing.assert_array_equal(y != 0, (bits >= round(0.3 * 65536)).reshape(y.shape) & (before != 0))
+
+
+def test_names_go_level_by_level():
+    model = nn.Sequential(block1=nn.Sequential(nn.Linear(2, 3))).initialise(7)
+    by_hand = nn.init.he_normal((2, 3), Stream(7).child("init", "block1", "0", "weight").generator())
+    np.testing.assert_array_equal(model["block1"]["0"].weight.data, by_hand.astype(np.float32))
+
+
+def test_another_step_is_of_the_same_samples():
+    stream = Stream(0).at(1, first=5)
+    assert stream.at(2) == Stream(0, step=2, first=5)
+    assert stream.at(2, first=0) == Stream(0, step=2)

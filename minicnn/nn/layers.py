@@ -126,7 +126,10 @@ class Dropout(Module):
         if not train or self.rate == 0:
             return x
         if stream is None:
-            raise ValueError("Dropout: training needs random bits: model(x, train=True, stream=Stream(seed).at(step))")
+            raise ValueError(
+                "Dropout: training needs random bits: "
+                'model(x, train=True, stream=Stream(seed).child("dropout").at(step))'
+            )
         return ops.dropout(x, rate=self.rate, stream=stream)
 
     def kernel(self) -> str:

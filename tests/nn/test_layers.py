@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from minicnn import Parameter, Stream, Tape, Tensor, nn, ops
+from minicnn.backend import CPU
 from minicnn.gradcheck import check_gradient
+from minicnn.training import Trainer
 from tests.devices import on_devices
 
 RNG = np.random.default_rng(0)
@@ -151,8 +153,16 @@ def test_batch_norm_needs_more_than_one_value_to_train():
 
 def test_dropout_in_training_needs_a_stream_and_in_evaluation_does_nothing():
     x = IMAGES.astype(np.float32)
-    with pytest.raises(ValueError, match="Dropout: training needs random bits"):
+    with pytest.raises(
+        ValueError, match=r'random bits: .* stream=Stream\(seed\).child\("dropout"\).at\(step\)\)'
+    ) as error:
         nn.Dropout(0.5)(x, train=True)
+    model, seed, step = nn.Sequential(nn.Dropout(0.5)), 3, 7  # what it advises gives the Trainer's masks
+    advised = eval(
+        str(error.value).split(": ")[-1], {"model": model, "x": x, "seed": seed, "step": step, "Stream": Stream}
+    )
+    trainer = Trainer(model, None, [], device=CPU, seed=seed)
+    np.testing.assert_array_equal(advised.data, model(x, train=True, stream=trainer.dropout.at(step)).data)
     assert nn.Dropout(0.5)(x).data is x
     assert nn.Dropout(0.0)(x, train=True).data is x
 
