@@ -26,6 +26,9 @@ from minicnn.cuda import Cuda, CupyCuda
 
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
 
+# CuPy and the CUDA libraries that it calls; it works however minicnn itself was installed.
+INSTALL_CUPY = "pip install 'cupy-cuda12x[ctk]>=14' (CUDA 12) or 'cupy-cuda13x[ctk]>=14' (CUDA 13)"
+
 
 class DeviceError(RuntimeError):
     """A device that was asked for cannot be used; the message says what is missing and what to do."""
@@ -141,8 +144,8 @@ def gpu_problem(index: int = 0) -> str | None:
         import cupy
     except Exception as error:  # ImportError, mostly; CuPy also makes a folder in the home, which may be read-only
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
-            return "CuPy is not installed. Install it with: pip install 'minicnn[gpu]' (CUDA 12) or 'minicnn[gpu13]'."
-        return f"CuPy is installed but does not import ({_first_line(error)}). Re-install it: pip install minicnn[gpu]"
+            return f"CuPy is not installed. Install it: {INSTALL_CUPY}."
+        return f"CuPy is installed but does not import ({_first_line(error)}). Install it again: {INSTALL_CUPY}."
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except Exception as error:  # CuPy has its own error type, and older versions raise others
@@ -158,10 +161,8 @@ def gpu_problem(index: int = 0) -> str | None:
         with cupy.cuda.Device(index):
             cupy.ones((2, 2)) @ cupy.ones((2, 2))  # needs NVRTC and cuBLAS, which a product of vectors would not
     except Exception as error:
-        return (
-            f"CuPy sees the device but a CUDA library does not load ({_first_line(error)}). "
-            "Install them with: pip install 'cupy-cuda12x[ctk]'."
-        )
+        problem = f"CuPy sees the device but a CUDA library does not load ({_first_line(error)})."
+        return f"{problem} Install the libraries: {INSTALL_CUPY}."
     return None
 
 

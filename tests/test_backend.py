@@ -1,8 +1,11 @@
 """Devices: names, moves, and one clear error for each way in which a GPU can be missing."""
 
 import builtins
+import re
 import sys
+import tomllib
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ import minicnn
 from minicnn import backend
 from minicnn.backend import CPU, DeviceError
 from tests.devices import STANDIN, on_devices
+
+ROOT = Path(__file__).parents[1]
 
 
 def fake_cupy(count=None, error=None, broken_library=None):
@@ -83,8 +88,22 @@ def test_cpu_is_always_there():
 def test_cupy_missing(monkeypatch):
     refuse_import(monkeypatch, ModuleNotFoundError("No module named 'cupy'", name="cupy"))
     assert minicnn.device("auto") is CPU
-    with pytest.raises(DeviceError, match=r"CuPy is not installed\. Install .*minicnn\[gpu\].*use device 'cpu'"):
+    with pytest.raises(DeviceError, match=r"CuPy is not installed\. Install .*cupy-cuda12x.*use device 'cpu'"):
         minicnn.device("gpu")
+
+
+def test_cupy_is_installed_by_one_command_whatever_is_missing(monkeypatch, no_gpus_known):
+    """And what it names are the packages of pyproject.toml."""
+    said = []
+    for error in (ModuleNotFoundError("No module named 'cupy'", name="cupy"), ImportError("libsomething.so")):
+        with monkeypatch.context() as patch:
+            refuse_import(patch, error)
+            said.append(backend.gpu_problem())
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(count=1, broken_library=RuntimeError("no libnvrtc")))
+    said.append(backend.gpu_problem())
+    assert all(problem.endswith(f": {backend.INSTALL_CUPY}.") for problem in said)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert re.findall("'(.*?)'", backend.INSTALL_CUPY.replace("[ctk]", "")) == extras["gpu"] + extras["gpu13"]
 
 
 def test_a_home_in_which_cupy_cannot_write(monkeypatch):
