@@ -4,7 +4,7 @@ Operations that need large temporary arrays (im2col copies every pixel k*k times
 needs and are called for pieces of the batch:
 
     over_batch(work, n, sample_bytes, x)          work(piece) writes its part of a result; `piece` is a slice
-    sum_over_batch(work, n, sample_bytes, into)   what work(piece, part) writes to `part` is added to `into`
+    sum_over_batch(work, n, sample_bytes, into)   what work(piece, summand) writes to `summand` is added to `into`
 
 On a CPU a piece fits in the cache and pieces run on all cores at once, each with a BLAS of one thread: many small
 matrix products side by side are faster than one after the other, each spread over the cores.  On a GPU a piece is a
@@ -36,7 +36,7 @@ from minicnn.blas import one_blas_thread
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
 LEAST_SHARED_BYTES = 1 << 20  # less than this is not worth a second thread
 DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, little beside its memory
-PARTIAL_SUMS = 16  # a sum over a batch is taken in so many parts, which are then added in order
+PARTIAL_SUMS = 16  # a sum over a batch is taken as at most that many sums, which are then added in order
 
 
 def threads() -> int:
@@ -142,7 +142,7 @@ def over_batch(work: Callable[[slice], object], n: int, sample_bytes: int, like:
 
 
 def sum_over_batch(work: Callable[[slice, Array], object], n: int, sample_bytes: int, into: Array) -> None:
-    """Add to `into` what work(piece, part) writes to `part`, for every piece of a batch of n samples."""
+    """Add to `into` what work(piece, summand) writes to `summand`, for every piece of a batch of n samples."""
     sum_over_slices(work, pieces(n, sample_bytes, into), into)
 
 
@@ -152,7 +152,7 @@ def over_slices(work: Callable[[slice], object], slices: list[slice], like: Arra
 
 
 def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice], into: Array) -> None:
-    """Add to `into` what work(piece, part) writes to `part`, an array like `into`, for every one of the slices.
+    """Add to `into` what work(piece, summand) writes to `summand`, an array like `into`, for every one of the slices.
 
     The slices are dealt to at most PARTIAL_SUMS sums, each added up by one thread, and these are added in order.
     """
@@ -166,10 +166,10 @@ def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice],
         first, *others = groups[group]
         work(slices[first], sums[group])
         if others:
-            part = empty("part", into.shape, into.dtype)
+            summand = empty("summand", into.shape, into.dtype)
             for i in others:
-                work(slices[i], part)
-                sums[group] += part
+                work(slices[i], summand)
+                sums[group] += summand
 
     _run(add_up, range(len(groups)), into)
     if len(groups):
@@ -201,50 +201,67 @@ def _run(work: Callable[[Any], object], items: Any, like: Array) -> None:
         return
     helpers = max(0, min(threads(), len(items)) - 1)
     _start_workers(helpers)
-    take = itertools.count()  # whoever is free takes the next item; next() on it is atomic
-    errors: list[BaseException] = []
-    change = threading.Condition()
-    working, joining = 0, True  # how many help; whether more may
+    _Job(work, items).run(helpers)
 
-    def share() -> None:
+
+class _Job:
+    """Items that several threads work through: the caller, and workers that join it when they are free.
+
+        caller    asks for helpers    works      closes the job    waits for those who joined    raises the first error
+        worker                 joins, unless it is closed    works    leaves
+
+    To work is to take the next item until there is none, or until somebody has failed.
+    """
+
+    def __init__(self, work: Callable[[Any], object], items: Any):
+        self.work, self.items = work, items
+        self.take = itertools.count()  # whoever is free takes the next item; next() on it is atomic
+        self.errors: list[BaseException] = []
+        self.change = threading.Condition()  # guards the next two
+        self.open, self.helping = True, 0  # whether workers may join; how many have, and have not left
+
+    def run(self, helpers: int) -> None:
+        """The caller's side."""
+        with one_blas_thread():
+            try:
+                for _ in range(helpers):
+                    _jobs.put(partial(copy_context().run, self.join))  # with the caller's np.errstate
+                self.share()
+            finally:
+                # Nobody leaves while a helper works: it writes to memory that the next call will use.  Ctrl-C may come
+                # at any moment, here too, hence the loop; with an error in the list helpers stop after their item.
+                while self.open or self.helping:
+                    try:
+                        with self.change:
+                            self.open = False
+                            self.change.wait_for(lambda: not self.helping)
+                    except BaseException as interruption:
+                        self.errors.append(interruption)
+                _here.busy = False
+        if self.errors:
+            raise self.errors[0]
+
+    def join(self) -> None:
+        """A worker's side."""
+        with self.change:
+            if not self.open:
+                return
+            self.helping += 1
+        self.share()
+        with self.change:
+            self.helping -= 1
+            self.change.notify()
+
+    def share(self) -> None:
+        """Work, as the caller and the workers do alike."""
         try:
             _here.busy = True
-            while (i := next(take)) < len(items) and not errors:
-                work(items[i])
+            while (i := next(self.take)) < len(self.items) and not self.errors:
+                self.work(self.items[i])
         except BaseException as error:
-            errors.append(error)
+            self.errors.append(error)
         finally:
             _here.busy = False
-
-    def help_out() -> None:
-        nonlocal working
-        with change:
-            if not joining:
-                return
-            working += 1
-        share()
-        with change:
-            working -= 1
-            change.notify()
-
-    with one_blas_thread():
-        try:
-            for _ in range(helpers):
-                _jobs.put(partial(copy_context().run, help_out))  # with the caller's np.errstate, a context variable
-            share()
-        finally:
-            # Nobody leaves while a helper works: it writes to memory that the next call will use.  Ctrl-C may come at
-            # any moment, here too; with an error in the list helpers stop after the item that they have.
-            while joining or working:
-                try:
-                    with change:
-                        joining = False
-                        change.wait_for(lambda: not working)
-                except BaseException as interruption:
-                    errors.append(interruption)
-            _here.busy = False
-    if errors:
-        raise errors[0]
 
 
 def _start_workers(count: int) -> None:

@@ -39,7 +39,7 @@ def test_over_batch_and_sum_over_batch(device, n, monkeypatch):
         doubled[piece] = 2 * x[piece]
 
     parallel.over_batch(double, n, 1, x)
-    parallel.sum_over_batch(lambda piece, part: x[piece].sum(axis=0, out=part), n, 1, into=total)
+    parallel.sum_over_batch(lambda piece, summand: x[piece].sum(axis=0, out=summand), n, 1, into=total)
     np.testing.assert_array_equal(device.get(doubled), 2 * device.get(x))
     np.testing.assert_array_equal(device.get(total), device.get(x).sum(axis=0))
 
