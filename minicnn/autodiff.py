@@ -30,7 +30,7 @@ import numpy as np
 
 from minicnn.backend import Array, array_module, device_of, fast_versions
 from minicnn.parallel import within_memory
-from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, array_again, as_array, is_tracked
+from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked, scalar_as_array
 
 __all__ = ["OPS", "Buffer", "Grads", "Op", "Pair", "Parameter", "Tape", "Tensor", "Vjp", "op"]
 
@@ -131,9 +131,9 @@ def _pass_on(step: Step, g: Array, grads: dict[Node, Array]) -> None:
     found = _gradients(step, g)
     for i, (x, gx) in enumerate(zip(step.inputs, found, strict=True)):
         if isinstance(x, Tensor) and gx is not None:
-            x.grad = _owned(gx, [g, *found[:i]]) if x.grad is None else array_again(x.grad + gx)
+            x.grad = _owned(gx, [g, *found[:i]]) if x.grad is None else scalar_as_array(x.grad + gx)
         elif isinstance(x, Node) and gx is not None:
-            grads[x] = array_again(grads[x] + gx) if x in grads else gx
+            grads[x] = scalar_as_array(grads[x] + gx) if x in grads else gx
 
 
 def _gradients(step: Step, g: Array) -> list[Array]:
@@ -141,7 +141,7 @@ def _gradients(step: Step, g: Array) -> list[Array]:
     needs = [x is not None for x in step.inputs]
     arguments = (g, needs) if step.op.selective else (g,)
     found = within_memory(device_of(g), f"the derivative of {step.op.name}", lambda: step.vjp(*arguments))
-    grads = [array_again(gx) for gx in found]
+    grads = [scalar_as_array(gx) for gx in found]
     if len(grads) != len(needs):
         raise RuntimeError(f"{step.op.name}: its vjp gives {len(grads)} gradients for {len(needs)} arguments")
     for i, (gx, kind) in enumerate(zip(grads, step.kinds, strict=True)):
@@ -183,7 +183,11 @@ class Op:
             OPS[self.name] = self
 
     def pair(self, *args: Array, **static: Any) -> Pair:
-        arrays = self._checked(self._positional(args, static))
+        return self._pair(self._positional(args, static), static)
+
+    def _pair(self, args: tuple[Array, ...], static: dict[str, Any]) -> Pair:
+        """`pair`, of all array arguments in order."""
+        arrays = self._checked(args)
         if not arrays:
             return self.textbook(**static)
         where = device_of(arrays[0])
@@ -197,11 +201,11 @@ class Op:
                 f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "
                 "numbers, and arrays among them in the dtype of the input"
             )
-        return array_again(y), vjp
+        return scalar_as_array(y), vjp
 
     def __call__(self, *args: Any, **static: Any) -> Any:
         args = self._positional(args, static)
-        y, vjp = self.pair(*(a.data if isinstance(a, Tensor) else a for a in args), **static)
+        y, vjp = self._pair(tuple(a.data if isinstance(a, Tensor) else a for a in args), static)
         if not any(isinstance(a, Tensor) for a in args):
             return y
         out = Tensor(y)

@@ -149,8 +149,8 @@ def is_tracked(x: object) -> bool:
     return isinstance(x, Tensor) and x.tracked
 
 
-def array_again(x: Any) -> Any:
-    """x; but a scalar of NumPy, which its arithmetic makes of 0-d arrays, as an array."""
+def scalar_as_array(x: Any) -> Any:
+    """x; but a NumPy scalar, which NumPy's arithmetic makes of 0-d arrays, becomes a 0-d array again."""
     return np.asarray(x) if isinstance(x, np.generic) else x
 
 
@@ -158,4 +158,4 @@ def as_array(where: str, name: str, x: object) -> Array:
     """x, which must be an array or a scalar of NumPy, as an array."""
     if not is_array(x):
         raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
-    return array_again(x)
+    return scalar_as_array(x)

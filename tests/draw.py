@@ -24,7 +24,9 @@ def distinct(generator, *shape):
 
 def view(draw, array):
     """The same numbers with other strides: every k-th of an array k times as long, backwards, axes swapped."""
-    step = draw(st.sampled_from([1, 2, 4, 8, -1]))  # 8 and 4: where NumPy's own `negative` goes wrong, see crelu
+    step = draw(
+        st.sampled_from([1, 2, 4, 8, -1])
+    )  # 8 and 4: where NumPy's own `negative` goes wrong: fast/cpu/elementwise.py, crelu
     longer = np.zeros((*array.shape[:-1], array.shape[-1] * abs(step)), array.dtype)
     if draw(st.booleans()):
         longer = np.asfortranarray(longer)
@@ -54,11 +56,11 @@ def broadcastable(draw):
     shape = any_shape(draw, least_ndim=0)
     generator = rng(draw)
 
-    def part():
+    def shape_of_one():
         kept = tuple(1 if draw(st.booleans()) else n for n in shape)
         return kept[draw(st.integers(0, len(kept))) :]
 
-    return (distinct(generator, *part()), distinct(generator, *part())), {}
+    return (distinct(generator, *shape_of_one()), distinct(generator, *shape_of_one())), {}
 
 
 def matrices(draw):

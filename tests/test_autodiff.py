@@ -2,6 +2,7 @@
 
 import contextvars
 import gc
+import itertools
 import threading
 import weakref
 from contextlib import contextmanager
@@ -128,14 +129,24 @@ def test_an_unneeded_gradient_is_not_computed():
 def test_selective_ops_leave_out_what_is_not_needed(name):
     x, w, b = (np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 3)), np.ones(3)) if name == "conv2d" else (
         np.ones((2, 2)), np.ones((2, 3)), np.ones(3))  # fmt: skip
-    y, vjp = autodiff.OPS[name].pair(x, w, b)
-    gx, gw, _ = vjp(np.ones_like(y), [False, False, True])
-    assert gx is None
-    assert gw is None
     y, vjp = autodiff.OPS[name].textbook(x, w, b)
-    gx, gw, _ = vjp(np.ones_like(y), [False, True, True])
-    assert gx is None
-    assert gw is not None
+    everything = vjp(np.ones_like(y))
+    for needs in itertools.product([False, True], repeat=3):
+        found = vjp(np.ones_like(y), needs)
+        assert [gradient is not None for gradient in found] == list(needs)
+        for gradient, expected in zip(found, everything, strict=True):
+            assert gradient is None or (gradient == expected).all()
+    y, vjp = autodiff.OPS[name].textbook(x, w)
+    assert vjp(np.ones_like(y))[2] is None
+
+
+def test_the_arguments_of_an_op_are_put_in_order_once(monkeypatch):
+    calls = []
+    real = ops.linear._positional
+    monkeypatch.setattr(ops.linear, "_positional", lambda *a: calls.append(1) or real(*a))
+    ops.linear(np.ones((1, 2)), w=Parameter(np.ones((2, 3))))
+    ops.linear.pair(np.ones((1, 2)), np.ones((2, 3)))
+    assert len(calls) == 2
 
 
 # operators

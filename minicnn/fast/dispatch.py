@@ -15,7 +15,7 @@ from typing import Any
 
 from minicnn import ops
 from minicnn.autodiff import Op, Pair
-from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
+from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.cuda import elementwise as cuda_elementwise
 from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import loss as cuda_loss
@@ -50,7 +50,7 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("winograd", winograd_wide.fits), winograd_wide.conv2d),
     (ops.conv2d, _chosen("winograd", winograd.fits), winograd.conv2d),
     (ops.conv2d, _chosen("im2col", im2col.fits), im2col.conv2d),
-    (ops.linear, im2col.fits_linear, im2col.linear),
+    (ops.linear, linear.fits, linear.linear),
     (ops.relu, elementwise.fits, elementwise.relu),
     (ops.crelu, elementwise.fits_crelu, elementwise.crelu),
     (ops.dropout, elementwise.fits_dropout, elementwise.dropout),

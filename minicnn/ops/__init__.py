@@ -13,8 +13,9 @@ from minicnn.ops.activation import (
     relu,
     soft_threshold,
 )
-from minicnn.ops.basic import add, concat, divide, dropout, linear, matmul, multiply, negative, reshape, subtract
+from minicnn.ops.basic import add, concat, divide, linear, matmul, multiply, negative, reshape, subtract
 from minicnn.ops.conv import conv2d
+from minicnn.ops.dropout import dropout
 from minicnn.ops.loss import log_softmax, softmax, softmax_cross_entropy
 from minicnn.ops.norm import batch_moments, batch_norm
 from minicnn.ops.pool import avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_switches

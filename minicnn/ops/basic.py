@@ -1,4 +1,4 @@
-"""Arithmetic, matrix products, shapes and dropout."""
+"""Arithmetic, matrix products and shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from minicnn.autodiff import Grads, Pair, op
 from minicnn.backend import Array, array_module
 from minicnn.ops.reduce import normal_axes, sum_to_channels, unbroadcast
-from minicnn.random import Stream
 
 
 @op
@@ -75,7 +74,8 @@ def linear(x: Array, w: Array, b: Array | None = None) -> Pair:
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
         gx = g @ w.T if needs[0] else None
         gw = x.T @ g if needs[1] else None
-        return gx, gw, None if b is None else sum_to_channels(g)
+        gb = sum_to_channels(g) if needs[2] and b is not None else None
+        return gx, gw, gb
 
     return y, vjp
 
@@ -103,31 +103,3 @@ def concat(*xs: Array, axis: int = -1) -> Pair:
         raise ValueError(f"concat: the shapes {shapes} differ in other axes than {axis}")
     ends = [sum(x.shape[axis] for x in xs[: i + 1]) for i in range(len(xs) - 1)]
     return xp.concatenate(xs, axis), lambda g: tuple(xp.split(g, ends, axis))
-
-
-@op
-def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
-    """y = m x / q, where m is 1 with probability q = 1 - rate and 0 else ("inverted": E y = x).    gx = m g / q.
-
-    The mask is a function of the stream and of each sample's position in the batch (minicnn/random.py): 16 random
-    bits an element, compared with rate * 2^16 rounded to an integer; q is exactly the probability that results.
-    """
-    if not 0 <= rate < 1:
-        raise ValueError(f"dropout: rate must be in [0, 1), got {rate}")
-    if x.ndim == 0:
-        raise ValueError("dropout: x needs a batch axis, got a scalar")
-    xp = array_module(x)
-    threshold, scale = rounded_rate(rate)
-    kept = stream.uniform16(x.shape[0], x[:1].size) >= threshold  # (N, size of a sample), drawn on the host
-    mask = xp.asarray(kept).reshape(x.shape)
-
-    def masked(values: Array) -> Array:
-        return xp.where(mask, values * scale, 0)
-
-    return masked(x), lambda g: (masked(g),)
-
-
-def rounded_rate(rate: float) -> tuple[int, float]:
-    """The number that 16 random bits must reach for an element to be kept; and the scale, 1 / its probability."""
-    threshold = min(round(rate * 65536), 65535)
-    return threshold, 1 / (1 - threshold / 65536)

@@ -22,7 +22,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     U(x) has kh*kw times the size of x.  It is built a few images at a time, and built again for the derivative.
     """
     xp = array_module(x)
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     n, f = x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
     matrix = w.reshape(-1, f)  # (kh kw C, F)
@@ -49,20 +49,21 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
             blocks = g[piece].reshape(-1, f) @ matrix.T  # (n OH OW, kh kw C)
             gx[piece] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
 
-        def weight_gradient(piece: slice, part: Array) -> None:
-            xp.matmul(rows(piece).T, g[piece].reshape(-1, f), out=part)
+        def weight_gradient(piece: slice, summand: Array) -> None:
+            xp.matmul(rows(piece).T, g[piece].reshape(-1, f), out=summand)
 
         if needs[0]:
             over_batch(data_gradient, n, sample_bytes, x)
         if needs[1]:
             sum_over_batch(weight_gradient, n, sample_bytes, into=gw)
             gw = gw.reshape(w.shape)
-        return gx, gw, None if b is None else sum_to_channels(g)
+        gb = sum_to_channels(g) if needs[2] and b is not None else None
+        return gx, gw, gb
 
     return y, vjp
 
 
-def check_filters(x: Array, w: Array, b: Array | None) -> None:
+def check_conv2d(x: Array, w: Array, b: Array | None) -> None:
     """The shapes of a convolution fit together."""
     if w.ndim != 4:
         raise ValueError(f"conv2d: w must be filters of shape (kh, kw, C_in, C_out), got shape {w.shape}")

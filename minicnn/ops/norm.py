@@ -77,8 +77,8 @@ def batch_norm(
         ggamma, gbeta = sum_to_channels(g * h), sum_to_channels(g)
         if fixed:
             return g * (gamma * inverse_std), ggamma, gbeta
-        of_h, of_1 = part.sum(xp.stack([ggamma, gbeta]))  # over the whole batch
-        return (g - (of_1 + h * of_h) / count) * (gamma * inverse_std), ggamma, gbeta
+        sum_gh, sum_g = part.sum(xp.stack([ggamma, gbeta]))  # over the whole batch
+        return (g - (sum_g + h * sum_gh) / count) * (gamma * inverse_std), ggamma, gbeta
 
     return y, vjp
 

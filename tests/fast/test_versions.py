@@ -1,12 +1,14 @@
 """Every fast version equals its op, over drawn shapes, on one thread and on several."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Stream, ops, parallel
-from minicnn.fast.cpu import elementwise, im2col, norm, pool, taps, winograd, winograd_wide
+from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.dispatch import TABLE
 from minicnn.ops.windows import as_pad
 from tests import draw
@@ -54,7 +56,7 @@ def draw_pool_of_few_values(d):
 VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
     "im2col 1x1": (ops.conv2d, im2col.conv2d, draw.pointwise_conv),
-    "linear": (ops.linear, im2col.linear, draw.linear),
+    "linear": (ops.linear, linear.linear, draw.linear),
     "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
     "winograd, wide": (ops.conv2d, winograd_wide.conv2d, draw_winograd),
     "taps": (ops.conv2d, taps.conv2d, draw_tiny),
@@ -92,6 +94,34 @@ def test_equals_the_textbook(name, data):
             if ours is not None:
                 assert ours.shape == theirs.shape
                 np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-12)
+
+
+def check_needs(op, version, arrays, static, put=lambda x: x, get=lambda x: x):
+    """A version of a selective op gives the gradients that are needed, and no others."""
+    y, vjp = version(*map(put, arrays), **static)
+    g = np.random.default_rng(0).normal(size=y.shape)
+    everything = op.textbook(*arrays, **static)[1](g)
+    for needs in itertools.product([False, True], repeat=3):
+        found = vjp(put(g), needs)
+        assert [gx is not None for gx in found] == [
+            n and full is not None for n, full in zip(needs, everything, strict=True)
+        ]
+        for gx, full in zip(found, everything, strict=True):
+            if gx is not None:
+                np.testing.assert_allclose(get(gx), full, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name, (op, *_) in VERSIONS.items() if op.selective])
+@pytest.mark.parametrize("bias", [True, False])
+def test_only_the_gradients_that_are_needed(name, bias):
+    op, version, _ = VERSIONS[name]
+    rng, k = np.random.default_rng(1), 1 if name == "im2col 1x1" else 3
+    if op is ops.linear:
+        arrays, static = (rng.normal(size=(4, 5)), rng.normal(size=(5, 2)), rng.normal(size=2)), {}
+    else:
+        arrays = (rng.normal(size=(2, 5, 5, 3)), rng.normal(size=(k, k, 3, 4)), rng.normal(size=4))
+        static = {"pad": 1}
+    check_needs(op, version, arrays[: 2 + bias], static)
 
 
 @given(data=st.data())

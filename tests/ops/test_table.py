@@ -12,7 +12,7 @@ from minicnn import ops
 from minicnn.autodiff import OPS
 from minicnn.backend import device_of
 from minicnn.gradcheck import check_gradient
-from minicnn.tensor import array_again
+from minicnn.tensor import scalar_as_array
 from tests import standin
 from tests.cases import CASES
 from tests.devices import OTHERS, STANDIN, cast, on_devices, put
@@ -111,7 +111,7 @@ def evaluate(op, arrays, static):
     """y, and the gradients of a fixed combination of its entries."""
     y, vjp = op.pair(*arrays, **static)
     g = device_of(y).put(np.linspace(-1, 1, y.size).reshape(y.shape).astype(y.dtype))
-    return y, [array_again(grad) for grad in vjp(g)]
+    return y, [scalar_as_array(grad) for grad in vjp(g)]
 
 
 @every_case

@@ -8,7 +8,7 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
-from minicnn.ops.basic import rounded_rate
+from minicnn.ops.dropout import rounded_rate
 from minicnn.parallel import over_batch, scratch
 from minicnn.random import Stream
 

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minicnn import ops
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, fold, unfold
 from minicnn.parallel import over_batch, scratch, sum_over_batch
 
@@ -25,7 +24,7 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d, any kernel, stride and pad."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     n, f = x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
     pixels_are_rows = windows.k == windows.stride == (1, 1)
@@ -59,23 +58,23 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
         gw = np.zeros(matrix.shape, x.dtype) if needs[1] else None
 
         def data_gradient(piece: slice) -> None:
-            part, g_rows = gx[piece], g[piece].reshape(-1, f)  # type: ignore[index]
+            here, g_rows = gx[piece], g[piece].reshape(-1, f)  # type: ignore[index]
             if pixels_are_rows:
-                np.matmul(g_rows, matrix.T, out=part.reshape(-1, length))
+                np.matmul(g_rows, matrix.T, out=here.reshape(-1, length))
             else:
                 blocks = scratch("rows", (len(g_rows), length), x.dtype)
                 np.matmul(g_rows, matrix.T, out=blocks)
-                part[...] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
+                here[...] = fold(blocks.reshape(-1, oh, ow, *w.shape[:3]), windows)
 
-        def weight_gradient(piece: slice, part: np.ndarray) -> None:
-            np.matmul(rows(piece).T, g[piece].reshape(-1, f), out=part)
+        def weight_gradient(piece: slice, summand: np.ndarray) -> None:
+            np.matmul(rows(piece).T, g[piece].reshape(-1, f), out=summand)
 
         if gx is not None:
             over_batch(data_gradient, n, sample_bytes, x)
         if gw is not None:
             sum_over_batch(weight_gradient, n, sample_bytes, into=gw)
             gw = gw.reshape(w.shape)
-        return gx, gw, None if b is None else bias_gradient(g)
+        return gx, gw, bias_gradient(g) if needs[2] and b is not None else None
 
     return y, vjp
 
@@ -88,25 +87,7 @@ def _framed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, windows: Windows
     windows.crop(y)[...] = inner
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx, gw, _ = inner_vjp(np.ascontiguousarray(windows.crop(g)), needs)
-        return gx, gw, None if b is None else bias_gradient(g)
+        gx, gw, _ = inner_vjp(np.ascontiguousarray(windows.crop(g)), (*needs[:2], False))
+        return gx, gw, bias_gradient(g) if needs[2] and b is not None else None
 
     return y, vjp
-
-
-def fits_linear(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> bool:
-    """Whether x and w fit together (the textbook says what is wrong if they do not)."""
-    return type(x) is np.ndarray and x.ndim == w.ndim == 2 and 0 not in x.shape and x.shape[1] == w.shape[0]
-
-
-def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None) -> Pair:
-    """ops.linear: a 1x1 convolution of images of one pixel."""
-    if b is not None and b.shape != (w.shape[1],):
-        return ops.linear.textbook(x, w, b)  # which says what is wrong
-    y, conv_vjp = conv2d(x[:, None, None], w[None, None], b)
-
-    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        gx, gw, gb = conv_vjp(g[:, None, None], needs)
-        return None if gx is None else gx[:, 0, 0], None if gw is None else gw[0, 0], gb
-
-    return y[:, 0, 0], vjp

@@ -46,7 +46,7 @@ def batch_norm(
     over_batch(forward, n, 2 * x[:1].nbytes, x)
 
     def vjp(g: np.ndarray) -> Grads:
-        sums = np.zeros((2, c), x.dtype)  # of g (x - mean) and of g
+        sums = np.zeros((2, c), x.dtype)  # (2, C): of g (x - mean), and of g
 
         def add_up(p: slice, here: np.ndarray) -> None:
             centred = np.subtract(x[p], mean, out=scratch("centred", x[p].shape, x.dtype))
@@ -56,11 +56,11 @@ def batch_norm(
         sum_over_batch(add_up, n, 3 * x[:1].nbytes, into=sums)
         sums[0] *= inverse_std
         ggamma, gbeta = sums.copy()
-        of_h, of_1 = sums if fixed else part.sum(sums)
+        sum_gh, sum_g = sums if fixed else part.sum(sums)
         gx = empty(x.shape, x.dtype)
-        # gx = scale (g - of_1 / M - h of_h / M) = scale g + slope x + constant
-        slope = -scale * inverse_std * of_h / count
-        constant = -scale * of_1 / count - slope * mean
+        # gx = scale (g - sum_g / M - h sum_gh / M) = scale g + slope x + constant
+        slope = -scale * inverse_std * sum_gh / count
+        constant = -scale * sum_g / count - slope * mean
 
         def work(p: slice) -> None:
             np.multiply(g[p], scale, out=gx[p])

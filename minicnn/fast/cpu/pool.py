@@ -74,11 +74,12 @@ class FirstMaxima:
         (top, _), (left, _) = windows.pad
         self.windows, self.image_size = windows, h * w * channels
         self.ranks = np.arange(kh * kw, 0, -1, dtype=np.uint8 if kh * kw < 256 else np.int32).reshape(-1, 1, 1, 1, 1)
-        # the index of a pixel: that of its window's corner (OH, OW, C), and how far from it cell (i, j), by rank, is
+        # the index of a pixel is that of its window's corner (OH, OW, C) plus the offset of its cell, found by rank
         rows, columns = sh * np.arange(oh)[:, None, None] - top, sw * np.arange(ow)[:, None] - left
         self.corner = (rows * w + columns) * channels + np.arange(channels)
-        self.far = np.array([0, *(channels * (i * w + j) for i in reversed(range(kh)) for j in reversed(range(kw)))])
-        self.apart = (-(-kh // sh), -(-kw // sw))  # windows so many apart do not overlap
+        cells = [channels * (i * w + j) for i in range(kh) for j in range(kw)]
+        self.offsets = np.array([0, *reversed(cells)])
+        self.spacing = (-(-kh // sh), -(-kw // sw))  # windows that many steps apart do not overlap
 
     def pixels(self, image: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Indices (n, OH, OW, C) into the images, whose padded form `image` has the maxima y."""
@@ -86,7 +87,7 @@ class FirstMaxima:
         equal, rank = scratch("equal", shape, bool), scratch("rank", shape, self.ranks.dtype)
         np.equal(all_cells(image, self.windows), y, out=equal.reshape(*self.windows.k, *y.shape))
         np.multiply(equal, self.ranks, out=rank)
-        pixel = self.far.take(rank.max(axis=0), out=scratch("pixel", y.shape, self.far.dtype), mode="clip")
+        pixel = self.offsets.take(rank.max(axis=0), out=scratch("pixel", y.shape, self.offsets.dtype), mode="clip")
         pixel += self.corner
         pixel += (np.arange(len(y)) * self.image_size)[:, None, None, None]
         return pixel
@@ -94,8 +95,8 @@ class FirstMaxima:
     def send(self, g: np.ndarray, pixel: np.ndarray, gx: np.ndarray) -> None:
         """gx, flat = for each pixel the sum of g over the windows that have their maximum there."""
         gx[...] = 0
-        down, across = self.apart
-        for first in np.ndindex(self.apart):
+        down, across = self.spacing
+        for first in np.ndindex(self.spacing):
             some = (slice(None), slice(first[0], None, down), slice(first[1], None, across))
             at, share = pixel[some].reshape(-1), g[some].reshape(-1)
             gx[at] = share if first == (0, 0) else gx.take(at, mode="clip") + share

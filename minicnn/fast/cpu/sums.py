@@ -12,8 +12,8 @@ def bias_gradient(g: np.ndarray) -> np.ndarray:
     """The sum of g (N, ..., C) over all axes but the last: (C,)."""
     total = np.zeros(g.shape[-1], g.dtype)
 
-    def work(piece: slice, part: np.ndarray) -> None:
-        part[...] = sum_to_channels(g[piece])
+    def work(piece: slice, summand: np.ndarray) -> None:
+        summand[...] = sum_to_channels(g[piece])
 
     sum_over_batch(work, len(g), g[:1].nbytes, into=total)
     return total

@@ -18,7 +18,7 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Pair2, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch
 
@@ -52,7 +52,7 @@ def triples(windows: Windows) -> list[Triple]:
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
     all_triples = triples(windows)
     y = empty((len(x), *windows.out, w.shape[3]), x.dtype)
@@ -79,7 +79,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
             _over_pixels(data_gradient, windows.size, x)
         if gw is not None:
             _over_pixels(weight_gradient, windows.k, x)
-        return gx, gw, None if b is None else bias_gradient(g)
+        return gx, gw, bias_gradient(g) if needs[2] and b is not None else None
 
     return y, vjp
 

@@ -16,7 +16,7 @@ from minicnn.fast.cpu.frame import framed
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Pair2, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch, sum_over_slices
 
@@ -33,15 +33,16 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
 
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        needs_bias = needs[2] and b is not None
         gx = convolve(*gradient_as_convolution(g, w, windows)) if needs[0] else None
         if needs[1]:
-            gw, gb = weight_gradient(x, g, windows)
-            return gx, gw, None if b is None else gb
-        return gx, None, None if b is None else bias_gradient(g)
+            gw, gb = weight_gradient(x, g, windows)  # the second costs next to nothing
+            return gx, gw, gb if needs_bias else None
+        return gx, None, bias_gradient(g) if needs_bias else None
 
     return convolve(x, w, windows, b), vjp
 
@@ -84,7 +85,7 @@ def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.
     tiling, size = Tiling(x, f, windows), 36 * c * f
     sums = np.zeros(size + f, x.dtype)  # gU, then the gradient of the bias
 
-    def work(group: slice, part: np.ndarray) -> None:
+    def work(group: slice, summand: np.ndarray) -> None:
         tiles = tiling.count(group)
         gm, v = scratch("m", (36, tiles, f), x.dtype), scratch("v", (36, tiles, c), x.dtype)
         done = 0
@@ -92,8 +93,8 @@ def weight_gradient(x: np.ndarray, g: np.ndarray, windows: Windows) -> tuple[np.
             here = slice(done, done := done + tiling.count(piece))
             tiling.output_transform_adjoint(g[piece], gm[:, here])
             tiling.input_transform(x[piece], v[:, here])
-        np.matmul(v.transpose(0, 2, 1), gm, out=part[:size].reshape(36, c, f))
-        gm[BIAS].sum(axis=0, out=part[size:])
+        np.matmul(v.transpose(0, 2, 1), gm, out=summand[:size].reshape(36, c, f))
+        gm[BIAS].sum(axis=0, out=summand[size:])
 
     sum_over_slices(work, cut(0, len(x), tiling.group), into=sums)
     gw = tiling.filter_transform.T @ sums[:size].reshape(36, c * f)

@@ -19,11 +19,11 @@ from minicnn.fast.cpu import winograd
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.winograd import Tiling
 from minicnn.fast.winograd import BIAS
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import cut, over_slices, scratch
 
-LEAST_FILTERS = 3 << 20  # bytes of U: more than fits in the cache of one core
+LEAST_U_BYTES = 3 << 20  # more than fits in the cache of one core
 BLOCK_BYTES = 64 << 20  # of V and M for one block of images
 PLACES = 4  # of the 36, at a time
 COLUMNS = 1 << 16  # of C F, at a time, when the filters' gradient is transformed back
@@ -33,12 +33,12 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
     """Whether Winograd is good for this convolution, and U is large."""
     if not winograd.fits(x, w, b, stride=stride, pad=pad):
         return False
-    return 36 * w[0, 0].nbytes >= LEAST_FILTERS
+    return 36 * w[0, 0].nbytes >= LEAST_U_BYTES
 
 
 def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     tiles = Tiles(x, w, windows)
     y = empty((len(x), *windows.out, w.shape[3]), x.dtype)
@@ -48,7 +48,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
     def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
         gx = empty(x.shape, x.dtype) if needs[0] else None
         gu = empty((36, *w.shape[2:]), x.dtype) if needs[1] else None
-        gb = None if b is None else np.zeros(b.shape, x.dtype)
+        gb = np.zeros(b.shape, x.dtype) if needs[2] and b is not None else None
         for block in tiles.blocks:
             gm = tiles.of_gradient(block, g)
             if gx is not None:
@@ -99,10 +99,10 @@ class Tiles:
         v = self._of_images(block)
 
         def work(some: slice) -> None:
-            part = gu[some] if block.start == 0 else scratch("part", gu[some].shape, gu.dtype)
-            np.matmul(v[some].transpose(0, 2, 1), gm[some], out=part)
+            summand = gu[some] if block.start == 0 else scratch("summand", gu[some].shape, gu.dtype)
+            np.matmul(v[some].transpose(0, 2, 1), gm[some], out=summand)
             if block.start:
-                gu[some] += part
+                gu[some] += summand
 
         self._over_places(work)
 

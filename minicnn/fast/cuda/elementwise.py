@@ -9,7 +9,7 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.fast.cuda.kernels import available, launch
-from minicnn.ops.basic import rounded_rate
+from minicnn.ops.dropout import rounded_rate
 from minicnn.random import LANES_PER_BLOCK, Stream
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.fast.cuda.kernels import available, geometry, launch
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
 
@@ -22,7 +22,7 @@ def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: P
 
 def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d, any kernel, stride and pad."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     xp, n, f = array_module(x), x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
     pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.padded_size() == windows.size
@@ -68,6 +68,6 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
         g = xp.ascontiguousarray(g)
         gx = data_gradient(g) if needs[0] else None
         gw = weight_gradient(g) if needs[1] else None
-        return gx, gw, None if b is None else g.sum(axis=(0, 1, 2))
+        return gx, gw, g.sum(axis=(0, 1, 2)) if needs[2] and b is not None else None
 
     return y, vjp

@@ -8,9 +8,9 @@ KERNEL batch_norm(REAL* y, const REAL* x, const REAL* mean, const REAL* var, con
     }
 }
 
-// Sums over `length` rows at a time of g and of g (x - mean), to parts (2, chunks, C): a thread for each chunk and
+// Sums over `length` rows at a time of g (x - mean) and of g, to sums (2, chunks, C): a thread for each chunk and
 // channel, so that neighbours read neighbouring channels.
-KERNEL batch_norm_sums(REAL* parts, const REAL* g, const REAL* x, const REAL* mean, INDEX rows, INDEX length, INDEX C,
+KERNEL batch_norm_sums(REAL* sums, const REAL* g, const REAL* x, const REAL* mean, INDEX rows, INDEX length, INDEX C,
                        INDEX count) {
     EACH(i, count) {
         INDEX c = i % C, first = i / C * length, last = smaller<INDEX>(first + length, rows);
@@ -20,20 +20,20 @@ KERNEL batch_norm_sums(REAL* parts, const REAL* g, const REAL* x, const REAL* me
             sum += value;
             product += value * (x[row * C + c] - mean[c]);
         }
-        parts[i] = sum;
-        parts[count + i] = product;
+        sums[i] = product;
+        sums[count + i] = sum;
     }
 }
 
 // gx = s (g - gbeta / M - h ggamma / M),  s = gamma / sqrt(var + eps),  h = (x - mean) / sqrt(var + eps),
-// gbeta = sums[0],  ggamma = sums[1] / sqrt(var + eps), M rows, all of the whole batch.  Given moments that are fixed,
+// ggamma = sums[0] / sqrt(var + eps),  gbeta = sums[1], M rows, all of the whole batch.  Given moments that are fixed,
 // gx = s g.
 KERNEL batch_norm_grad(REAL* gx, const REAL* g, const REAL* x, const REAL* mean, const REAL* var, const REAL* gamma,
                        const REAL* sums, REAL eps, REAL M, INDEX fixed, INDEX C, INDEX count) {
     EACH(i, count) {
         INDEX c = i % C;
         REAL inverse = 1 / sqrt(var[c] + eps);
-        REAL pull = (sums[c] + (x[i] - mean[c]) * inverse * inverse * sums[C + c]) / M;
+        REAL pull = (sums[C + c] + (x[i] - mean[c]) * inverse * inverse * sums[c]) / M;
         gx[i] = (fixed ? g[i] : g[i] - pull) * (gamma[c] * inverse);
     }
 }

@@ -12,7 +12,7 @@ from minicnn.cluster import Part
 from minicnn.fast.cuda.kernels import available, launch
 from minicnn.ops.norm import check_norm, part_and_count
 
-CHUNKS = 1024  # parts that a sum over all positions is taken in: threads for a GPU to be busy with
+CHUNKS = 1024  # a sum over all positions is taken in that many, which keeps a GPU busy
 
 
 def fits(x: Array, gamma: Array, beta: Array, **static: Any) -> bool:
@@ -40,12 +40,12 @@ def batch_norm(
 
     def vjp(g: Array) -> Grads:
         length = -(-rows // CHUNKS)
-        parts = xp.empty((2, -(-rows // length), c), x.dtype)
-        launch("norm.batch_norm_sums", (parts,), g, x, mean, rows, length, c, count=parts[0].size)
-        sums = parts.sum(axis=1)  # (2, C): of g, and of g (x - mean)
+        chunks = xp.empty((2, -(-rows // length), c), x.dtype)
+        launch("norm.batch_norm_sums", (chunks,), g, x, mean, rows, length, c, count=chunks[0].size)
+        sums = chunks.sum(axis=1)  # (2, C): of g (x - mean), and of g
         gx = xp.empty(x.shape, x.dtype)
         over_batch = sums if fixed else part.sum(sums)  # a rank without samples adds the textbook's zeros
         launch("norm.batch_norm_grad", (gx,), g, x, mean, var, gamma, over_batch, float(eps), float(count), fixed, c)
-        return gx, sums[1] / xp.sqrt(var + eps), sums[0]
+        return gx, sums[0] / xp.sqrt(var + eps), sums[1]
 
     return y, vjp

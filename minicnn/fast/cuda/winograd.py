@@ -1,7 +1,8 @@
 """Convolutions with stride 1 by Winograd's algorithm: the transforms by kernels, the 36 products by one call of cuBLAS.
 
 minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
-which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.
+which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U is kept until then
+beside x and w (36 C F numbers, four times w if that is 3x3): making it again would be one more product per step.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, Device, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
-from minicnn.ops.conv import check_filters
+from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
 
@@ -27,46 +28,46 @@ def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: P
 
 def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
     """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
-    check_filters(x, w, b)
+    check_conv2d(x, w, b)
     xp, device = array_module(x), device_of(x)
     assert device.cuda is not None
     multiply = device.cuda.batched_matmul
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     n, c, f = len(x), w.shape[2], w.shape[3]
     x = xp.ascontiguousarray(x)
-    tiling = Tiling.of(windows, c, f)
-    sample_bytes = 36 * tiling.per_image * (c + f) * x.dtype.itemsize
+    tiles = TileKernels.of(windows, c, f)
+    sample_bytes = 36 * tiles.per_image * (c + f) * x.dtype.itemsize
     transform = _filter_transform(device, windows.k[0], x.dtype)  # (36, r r)
     u = xp.matmul(transform, w.reshape(-1, c * f)).reshape(36, c, f)  # U = G g G'
 
     def stack(piece: slice, channels: int) -> Array:
         """Memory for V or M, or their gradients, of a piece."""
-        return xp.empty((36, (piece.stop - piece.start) * tiling.per_image, channels), x.dtype)
+        return xp.empty((36, (piece.stop - piece.start) * tiles.per_image, channels), x.dtype)
 
     y = xp.empty((n, *windows.out, f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
         m = stack(piece, f)
-        multiply(tiling.input(x[piece], stack(piece, c)), u, m, False, False)  # M = V U
-        tiling.output(m, b, y[piece])
+        multiply(tiles.input(x[piece], stack(piece, c)), u, m, False, False)  # M = V U
+        tiles.output(m, b, y[piece])
 
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
         g = xp.ascontiguousarray(g)
         gx = xp.empty(x.shape, x.dtype) if needs[0] else None
         gu, gb = None, None
         for piece in pieces(n, sample_bytes, x):
-            gm = tiling.output_adjoint(g[piece], stack(piece, f))
+            gm = tiles.output_adjoint(g[piece], stack(piece, f))
             if gx is not None:
                 gv = stack(piece, c)
                 multiply(gm, u, gv, False, True)  # gV = gM U'
-                tiling.input_adjoint(gv, gx[piece])
+                tiles.input_adjoint(gv, gx[piece])
                 del gv  # the budget of a piece is for two such arrays at a time
             if needs[1]:
-                part = xp.empty((36, c, f), x.dtype)
-                multiply(tiling.input(x[piece], stack(piece, c)), gm, part, True, False)  # gU = V' gM
-                gu = part if gu is None else gu + part
-            if b is not None:
-                part = gm[BIAS].sum(axis=0)  # the sums of all tiles
-                gb = part if gb is None else gb + part
+                summand = xp.empty((36, c, f), x.dtype)
+                multiply(tiles.input(x[piece], stack(piece, c)), gm, summand, True, False)  # gU = V' gM
+                gu = summand if gu is None else gu + summand
+            if needs[2] and b is not None:
+                summand = gm[BIAS].sum(axis=0)  # the sums of all tiles
+                gb = summand if gb is None else gb + summand
             del gm
         return gx, None if gu is None else filter_gradient(gu), gb
 
@@ -80,8 +81,8 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
 
 
 @dataclass(frozen=True)
-class Tiling:
-    """An image cut into 6x6 tiles, every `step` pixels; the transforms between images and stacks (36, tiles, C)."""
+class TileKernels:
+    """An image cut into 6x6 tiles, every `step` pixels; the kernels between images and stacks (36, tiles, C)."""
 
     windows: Windows
     channels: int
@@ -91,9 +92,9 @@ class Tiling:
     columns: int
 
     @staticmethod
-    def of(windows: Windows, channels: int, features: int) -> Tiling:
+    def of(windows: Windows, channels: int, features: int) -> TileKernels:
         step = ALGORITHMS[windows.k[0]].outputs
-        return Tiling(windows, channels, features, step, *(-(-size // step) for size in windows.out))
+        return TileKernels(windows, channels, features, step, *(-(-size // step) for size in windows.out))
 
     @property
     def per_image(self) -> int:

@@ -12,7 +12,7 @@ from minicnn import models, nn
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
-from minicnn.fast.cuda.winograd import Tiling
+from minicnn.fast.cuda.winograd import TileKernels
 from minicnn.ops.windows import Windows
 from minicnn.optim import SGD, Adam
 from minicnn.parallel import DEVICE_PIECE_BYTES
@@ -123,7 +123,7 @@ def test_launches_of_a_training_step(one_step):
 def test_a_batch_of_128_is_one_piece():
     for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
         windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
-        assert 128 * 36 * Tiling.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
+        assert 128 * 36 * TileKernels.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
     assert DEVICE_PIECE_BYTES >= 128 * 32 * 32 * 27 * 4  # conv1 by im2col
 
 

@@ -11,7 +11,7 @@ from minicnn.fast.dispatch import TABLE
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
-from tests.fast.test_versions import draw_dropout, draw_pool_of_few_values, draw_winograd, on_last_axis
+from tests.fast.test_versions import check_needs, draw_dropout, draw_pool_of_few_values, draw_winograd, on_last_axis
 from tests.standin import launches, no_synchronisation
 
 pytestmark = needs_compiler
@@ -159,3 +159,12 @@ def test_dispatch_chooses_them():
             launches.clear()
             ops.relu(device.put(x))
             assert launches == ["maximum"]
+
+
+@pytest.mark.parametrize("version", [im2col.conv2d, winograd.conv2d])
+@pytest.mark.parametrize("bias", [True, False])
+def test_only_the_gradients_that_are_needed(version, bias):
+    rng = np.random.default_rng(1)
+    arrays = (rng.normal(size=(2, 5, 5, 3)), rng.normal(size=(3, 3, 3, 4)), rng.normal(size=4))[: 2 + bias]
+    with standin_with_kernels() as device:
+        check_needs(ops.conv2d, version, arrays, {"pad": 1}, device.put, device.get)
