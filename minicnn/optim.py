@@ -8,40 +8,55 @@
 
 `lr` and `weight_decay` are numbers or schedules (minicnn/schedule.py).  Weight decay is coupled: it is added to
 the gradient as wd * p, the gradient of wd/2 ||p||^2.  A parameter without a gradient is left alone.
+
+A rule is a function of arrays, `update`.  minicnn/fast may have a faster version of it, and of `norm` (FASTER).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Parameter
-from minicnn.backend import Array, array_module, device_of, to_host
-from minicnn.fast.cuda import update
+from minicnn.backend import Array, array_module, device_of, fast_versions, to_host
 from minicnn.parallel import over_batch, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
 
 TEMPORARY_BYTES = 32  # that an update needs for one number: some arrays of 4 or 8 bytes
 
 
+# function of this file -> [(fits, version)]: faster versions, entered by minicnn/fast/dispatch.py
+FASTER: dict[Callable[..., Any], list[tuple[Callable[[Sequence[Array]], bool], Callable[..., Any]]]] = {}
+
+
+def faster(textbook: Callable[..., Any], arrays: Sequence[Array]) -> Callable[..., Any] | None:
+    """The first faster version of a function that fits these arrays; None if there is none."""
+    if not fast_versions():
+        return None
+    return next((version for fits, version in FASTER.get(textbook, ()) if fits(arrays)), None)
+
+
 def grad_norm(parameters: Iterable[Parameter]) -> Array | None:
     """The Euclidean norm of all gradients together, a scalar on their device (None if there are none)."""
     gradients = [p.grad for p in parameters if p.grad is not None]
-    if gradients and update.fits(gradients):
-        return update.norm(gradients)
-    squares = [_square(g.reshape(-1)) for g in gradients]
-    return sum(squares[1:], start=squares[0])[0] ** 0.5 if squares else None
+    return (faster(norm, gradients) or norm)(gradients) if gradients else None
+
+
+def norm(arrays: Sequence[Array]) -> Array:
+    """The Euclidean norm of all these arrays together, a scalar on their device."""
+    squares = [_square(array.reshape(-1)) for array in arrays]
+    return sum(squares[1:], start=squares[0])[0] ** 0.5
 
 
 def _square(g: Array) -> Array:
     """||g||^2 of a vector: (n,) -> (1,)."""
     total = array_module(g).zeros(1, g.dtype)
 
-    def work(piece: slice, part: Array) -> None:
-        part[...] = (g[piece] * g[piece]).sum()
+    def work(piece: slice, summand: Array) -> None:
+        summand[...] = (g[piece] * g[piece]).sum()
 
     sum_over_batch(work, len(g), TEMPORARY_BYTES, into=total)
     return total
@@ -97,9 +112,7 @@ class Optimiser:
                     self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
                 ready.setdefault(self.updates[i], []).append(i)
             for t, group in ready.items():
-                if not self._step_at_once(group, scale, decay, lr, t):
-                    for i in group:
-                        self._step_of(i, scale, decay, lr, t)
+                self._step_group(group, scale, decay, lr, t)
         self.steps += 1
 
     def _rates(self) -> tuple[float, float]:
@@ -110,23 +123,19 @@ class Optimiser:
                 raise ValueError(f"{type(self).__name__}: {name} must be finite and not negative, got {rate}")
         return rates
 
-    def _step_at_once(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> bool:
-        """The step of these parameters by one CUDA kernel, if this optimiser has one and they are on a GPU."""
-        kernel = self.kernel(lr, decay, t)
-        rule = next(vars(c) for c in type(self).__mro__ if "update" in vars(c))  # of the class whose rule this is
-        if kernel is None or "kernel" not in rule:
-            return False  # a class with an `update` of its own and no `kernel` means that rule
+    def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
+        """Step number t of these parameters: all at once by a faster version of the rule, or one by one.
+
+        A version belongs to one function `update`, so a class that writes its own does not inherit the faster one.
+        """
         rows = [[self.parameters[i].data for i in group], [self.parameters[i].grad for i in group]]
         rows += [[self.state[i][slot] for i in group] for slot in self.slots]
-        if not update.fits([array for row in rows for array in row]):
-            return False
-        name, *numbers = kernel
-        update.step(name, rows, scale, *numbers)
-        return True
-
-    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...] | None:
-        """The name of the kernel in minicnn/fast/cuda/update.cu that does what `update` does, and its numbers."""
-        return None
+        version = faster(type(self).update, [array for row in rows for array in row])
+        if version is not None:
+            version(self, rows, scale, decay, lr, t)
+        else:
+            for i in group:
+                self._step_of(i, scale, decay, lr, t)
 
     def _step_of(self, i: int, scale: Array | None, decay: float, lr: float, t: int) -> None:
         """The step of parameter i, a piece at a time: the temporary arrays of an update stay in the cache."""
@@ -233,9 +242,6 @@ class SGD(Optimiser):
             g = g + self.momentum * v if self.nesterov else v
         p -= lr * g
 
-    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...]:
-        return "sgd", lr, decay, self.momentum, 1 - self.dampening, self.nesterov, t == 1
-
 
 class Adam(Optimiser):
     """m = b1 m + (1 - b1) g,   v = b2 v + (1 - b2) g^2,   p = p - lr m^ / (sqrt(v^) + eps)   (Kingma and Ba 2015)
@@ -270,7 +276,3 @@ class Adam(Optimiser):
         v *= b2
         v += (1 - b2) * g * g
         p -= (lr / (1 - b1**t)) * m / (xp.sqrt(v) / math.sqrt(1 - b2**t) + self.eps)
-
-    def kernel(self, lr: float, decay: float, t: int) -> tuple[Any, ...]:
-        b1, b2 = self.betas
-        return "adam", lr / (1 - b1**t), decay, b1, 1 - b1, b2, 1 - b2, math.sqrt(1 - b2**t), self.eps

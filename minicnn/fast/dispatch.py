@@ -1,10 +1,18 @@
-"""The dispatch table: which op has faster versions, and when each is used.
+"""The dispatch tables: which functions have faster versions, and when each is used.
 
-A version works on the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.
+TABLE is about ops.  A version has the signature of its op and returns the same (y, vjp), up to rounding.  It works on
+the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
+condition holds is used; if none holds, the textbook is.
 
-A version has the signature of its op and returns the same (y, vjp), up to rounding.  The first row of an op whose
-condition holds is used; if none holds, the textbook is.  MINICNN_FAST=0 in the environment switches all off, and
-MINICNN_CONV=textbook, im2col, winograd or taps (where it applies) chooses among the convolutions.
+OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update`, and the norm of all
+gradients.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that cuda/update.py starts,
+and a row here; without a row the textbook is used.
+
+MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
+applies) chooses among the convolutions.
+
+Not in a table: batches.py, which has no textbook to agree with.  It decides once per training, from the size of the
+data set, where the batches wait for the GPU; the Trainer calls it, and MINICNN_FAST=0 switches it off too.
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from minicnn import ops
+from minicnn import ops, optim
 from minicnn.autodiff import Op, Pair
 from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.cuda import elementwise as cuda_elementwise
@@ -21,6 +29,7 @@ from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import loss as cuda_loss
 from minicnn.fast.cuda import norm as cuda_norm
 from minicnn.fast.cuda import pool as cuda_pool
+from minicnn.fast.cuda import update as cuda_update
 from minicnn.fast.cuda import winograd as cuda_winograd
 
 Condition = Callable[..., bool]
@@ -71,5 +80,14 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.softmax_cross_entropy, cuda_loss.fits, cuda_loss.softmax_cross_entropy),
 ]
 
+OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
+    # function        condition                                  version: all parameters in one launch
+    (optim.norm, cuda_update.fits, cuda_update.norm),
+    (optim.SGD.update, cuda_update.fits, cuda_update.sgd),
+    (optim.Adam.update, cuda_update.fits, cuda_update.adam),
+]
+
 for _op, _fits, _version in TABLE:
     _op.faster.append((_fits, _version))
+for _function, _fits, _version in OPTIMISERS:
+    optim.FASTER.setdefault(_function, []).append((_fits, _version))

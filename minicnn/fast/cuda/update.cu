@@ -22,7 +22,7 @@ __device__ REAL* address(const i64* table, INDEX tensors, INDEX row, INDEX tenso
 }
 
 // Thread j of `count` adds up the squares of gradients j, j + count, ... of `total`.
-KERNEL squares(REAL* parts, const i64* table, INDEX tensors, INDEX total, INDEX count) {
+KERNEL squares(REAL* squares, const i64* table, INDEX tensors, INDEX total, INDEX count) {
     EACH(j, count) {
         REAL sum = 0;
         for (INDEX i = j; i < total; i += count) {
@@ -30,7 +30,7 @@ KERNEL squares(REAL* parts, const i64* table, INDEX tensors, INDEX total, INDEX 
             REAL g = address(table, tensors, 2, t)[at];
             sum += g * g;
         }
-        parts[j] = sum;
+        squares[j] = sum;
     }
 }
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import Parameter
+from minicnn import Parameter, optim
 from minicnn.fast.cuda import kernels, update
-from minicnn.optim import SGD, Adam, grad_norm
+from minicnn.fast.dispatch import OPTIMISERS
+from minicnn.optim import SGD, Adam, Optimiser, grad_norm
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import standin_with_kernels
 from tests.standin import launches, no_synchronisation
@@ -48,7 +49,7 @@ def test_equals_the_steps_one_by_one(rule, data):
     with pytest.MonkeyPatch.context() as patch, standin_with_kernels() as device:
         patch.setattr(kernels, "MOST_BLOCKS", data.draw(st.sampled_from([1, 65_535])))
         patch.setattr(kernels, "WIDE", data.draw(st.sampled_from([0, 1 << 30])))
-        patch.setattr(update, "PARTS", data.draw(st.sampled_from([1, 3, 1 << 14])))
+        patch.setattr(update, "SHARES", data.draw(st.sampled_from([1, 3, 1 << 14])))
         for ours, theirs in zip(trained(rule, clip, shapes, dtype, device.put, late), expected, strict=True):
             assert ours.dtype == dtype
             np.testing.assert_allclose(ours.get(), theirs, rtol=tolerance, atol=tolerance)
@@ -93,6 +94,46 @@ def test_what_cannot_be_reached_by_address_is_stepped_one_by_one():
             optimiser.step()
             assert "kernel sgd" not in launches
             assert (plain.data.get() == after).all()
+
+
+def test_a_version_belongs_to_a_rule_and_is_registered_by_one_row(monkeypatch):
+    """A class that inherits `update` has its version; one that writes its own has none until that is registered."""
+
+    class Renamed(SGD):
+        pass
+
+    class Signs(Optimiser):
+        def update(self, p, g, state, lr, t):
+            p -= lr * (g > 0)
+
+    def step(make):
+        p = Parameter(device.put(np.ones(2)))
+        p.grad = device.xp.ones_like(p.data)
+        launches.clear()
+        make([p], 1.0).step()
+        return [name for name in launches if name.startswith("kernel")]
+
+    with standin_with_kernels() as device:
+        assert step(Renamed) == ["kernel sgd"]
+        assert step(Signs) == []
+        monkeypatch.setitem(
+            optim.FASTER,
+            Signs.update,
+            [
+                (
+                    update.fits,
+                    lambda rule, *step: update._step("sgd", step[0], step[1], step[3], step[2], 0.0, 1.0, False, False),
+                )
+            ],
+        )
+        assert step(Signs) == ["kernel sgd"]
+        monkeypatch.setenv("MINICNN_FAST", "0")
+        assert step(Signs) == step(SGD) == []
+
+
+def test_every_rule_of_the_table_is_tried_here():
+    kinds = {type(make([Parameter(np.ones(1))], None)) for make in RULES.values()}
+    assert {function for function, *_ in OPTIMISERS} == {optim.norm, *(kind.update for kind in kinds)}
 
 
 def test_the_norm_of_gradients():
