@@ -11,22 +11,8 @@ from dataclasses import dataclass
 
 from minicnn import ops
 from minicnn.backend import Array
-from minicnn.nn import (
-    AVR,
-    Antirectifier,
-    BatchNorm,
-    Conv2d,
-    CReLU,
-    Dropout,
-    Flatten,
-    LeakyReLU,
-    Linear,
-    Module,
-    ReLU,
-    Sequential,
-)
+from minicnn.nn import Activation, BatchNorm, Conv2d, CReLU, Dropout, Flatten, Linear, Module, Sequential
 
-ACTIVATIONS = (ReLU, LeakyReLU, AVR, CReLU, Antirectifier)
 POOLS = (ops.max_pool2d, ops.avg_pool2d, ops.global_avg_pool)
 
 
@@ -37,7 +23,7 @@ class FilterLayer:
     name: str
     conv: Conv2d
     source: str
-    act: Module
+    act: Activation
 
     @property
     def is_crelu(self) -> bool:
@@ -47,7 +33,7 @@ class FilterLayer:
     @property
     def two_sided(self) -> bool:
         """Whether large negative responses pass: the paper then lets a filter fire by |response|."""
-        return isinstance(self.act, (AVR, CReLU, Antirectifier))
+        return self.act.two_sided
 
 
 def leaves(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Module]]:
@@ -66,14 +52,21 @@ def convolutions(model: Sequential) -> dict[str, Conv2d]:
 
 def filter_layers(model: Sequential) -> list[FilterLayer]:
     """Every convolution that an activation follows; the last one of a network, which gives logits, has none."""
-    found = []
-    layers = list(leaves(model))
-    for i, (name, conv) in enumerate(layers):
-        if isinstance(conv, Conv2d):
-            after = [*layers[i + 1 : i + 3], ("", Module())]
-            at = 1 if isinstance(after[0][1], BatchNorm) else 0
-            if isinstance(after[at][1], ACTIVATIONS):
-                found.append(FilterLayer(name, conv, layers[i + at][0], after[at][1]))
+    found, layers = [], list(leaves(model))
+    for i, (source, conv) in enumerate(layers):
+        name, after = source, layers[i + 1 :]
+        if not isinstance(conv, Conv2d):
+            continue
+        if after and isinstance(after[0][1], BatchNorm):
+            (source, _), *after = after
+        path, act = after[0] if after else ("", None)
+        if isinstance(act, Activation):
+            found.append(FilterLayer(name, conv, source, act))
+        elif act is not None and not isinstance(act, (Conv2d, Linear, BatchNorm)) and not _keeps_channels(act):
+            raise ValueError(
+                f"filter_layers: {path} ({type(act).__name__}) follows {name}; if it is an activation, make it an "
+                "nn.Activation, so that its inputs are measured"
+            )
     return found
 
 

@@ -15,8 +15,8 @@ from minicnn import nn, ops
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
 
-# name: (layer, how many channels come out for one that goes in)
-ACTIVATIONS: dict[str, tuple[Callable[[], nn.Module], int]] = {
+# name: (layer, how many channels come out for each that goes in)
+ACTIVATIONS: dict[str, tuple[Callable[[], nn.Activation], int]] = {
     "relu": (nn.ReLU, 1),
     "leaky": (nn.LeakyReLU, 1),
     "avr": (nn.AVR, 1),

@@ -3,6 +3,7 @@
 from minicnn.nn import init
 from minicnn.nn.layers import (
     AVR,
+    Activation,
     Antirectifier,
     AvgPool2d,
     BatchNorm,
@@ -22,6 +23,7 @@ from minicnn.nn.summary import Summary, describe, summary
 
 __all__ = [
     "AVR",
+    "Activation",
     "Antirectifier",
     "AvgPool2d",
     "BatchNorm",

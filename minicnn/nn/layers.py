@@ -169,38 +169,49 @@ class GlobalAvgPool(Lambda):
         super().__init__(ops.global_avg_pool)
 
 
-class ReLU(Lambda):
+class Activation(Lambda):
+    """An activation: Activation(ops.soft_threshold, two_sided=True, threshold=0.1).
+
+    two_sided   whether large negative inputs pass; the analyses then let a filter fire by |response|, as the paper does
+    """
+
+    def __init__(self, function: Op | Callable[..., Tensor], *, two_sided: bool = False, **options: Any):
+        super().__init__(function, **options)
+        self.two_sided = two_sided
+
+
+class ReLU(Activation):
     def __init__(self) -> None:
         super().__init__(ops.relu)
 
 
-class LeakyReLU(Lambda):
+class LeakyReLU(Activation):
     def __init__(self, slope: float = 0.01):
         super().__init__(ops.leaky_relu, slope=slope)
 
 
-class AVR(Lambda):
+class AVR(Activation):
     """Absolute value rectification, |x|."""
 
     def __init__(self) -> None:
-        super().__init__(ops.avr)
+        super().__init__(ops.avr, two_sided=True)
 
 
-class CReLU(Lambda):
+class CReLU(Activation):
     """[relu(x), relu(-x)]: twice the channels.  Another elementwise activation: CReLU(ops.leaky_relu, slope=0.1)."""
 
     def __init__(self, activation: Op = ops.relu, **options: Any):
         if activation is ops.relu:
-            super().__init__(ops.crelu, **options)
+            super().__init__(ops.crelu, two_sided=True, **options)
         else:
-            super().__init__(ops.concatenated, activation=activation, **options)
+            super().__init__(ops.concatenated, two_sided=True, activation=activation, **options)
 
 
-class Antirectifier(Lambda):
+class Antirectifier(Activation):
     """CReLU after centring and normalising each vector of channels."""
 
     def __init__(self) -> None:
-        super().__init__(ops.antirectifier)
+        super().__init__(ops.antirectifier, two_sided=True)
 
 
 class Flatten(Module):

@@ -100,7 +100,7 @@ def _expectation(sup: Callable[[Array], Array], like: Array, points: int, row: i
 
 # --- complexities ---
 
-ACTIVATIONS: dict[str, Callable[[Array, Array], Array]] = {  # n(f) as a function of a and b
+NORMS: dict[str, Callable[[Array, Array], Array]] = {  # by activation: n(f) as a function of a and b
     "identity": lambda a, b: abs(a - b),
     "relu": lambda a, b: abs(a),
     "avr": lambda a, b: abs(a + b),
@@ -118,9 +118,9 @@ def layer(values: Array, *, activation: str, bound: float = 1.0, d: int = 1, by:
     With d = bound = 1 this is R(rho o F); for CReLU, whose values are pairs, R of the class {<u, rho o f>, ||u|| <= 1}.
     """
     xp = array_module(values)
-    if activation not in ACTIVATIONS or bound < 0 or d < 1:
+    if activation not in NORMS or bound < 0 or d < 1:
         raise ValueError(
-            f"layer: needs bound >= 0, d >= 1 and an activation of {', '.join(ACTIVATIONS)}; "
+            f"layer: needs bound >= 0, d >= 1 and an activation of {', '.join(NORMS)}; "
             f"got bound={bound}, d={d}, activation={activation!r}"
         )
     _check("layer", values, "(functions, points)")
@@ -128,7 +128,7 @@ def layer(values: Array, *, activation: str, bound: float = 1.0, d: int = 1, by:
     positive, negative = xp.maximum(values, 0).T, xp.maximum(-values, 0).T  # (points, functions)
 
     def sup(signs: Array) -> Array:
-        return ACTIVATIONS[activation](signs @ positive, signs @ negative).max(axis=1)  # (n, functions) -> (n,)
+        return NORMS[activation](signs @ positive, signs @ negative).max(axis=1)  # (n, functions) -> (n,)
 
     return _expectation(sup, values, points, points + 4 * functions, by).scaled(2 / points * bound * sqrt(d))
 

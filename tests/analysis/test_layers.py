@@ -1,10 +1,12 @@
 """Where a network is measured: which layers, what their responses are, which weights read them."""
 
 import numpy as np
+import pytest
 
-from minicnn import nn
+from minicnn import nn, ops
 from minicnn.analysis.layers import filter_layers, outgoing_weights, responses
 from minicnn.models import convpool, vgg
+from minicnn.models.table import ACTIVATIONS
 
 
 def test_which_layers_are_measured():
@@ -52,3 +54,28 @@ def test_an_activation_used_twice_is_found_at_each_place():
     act = nn.CReLU()
     model = nn.Sequential(nn.Conv2d(1, 2, 1), act, nn.Conv2d(4, 3, 1), act, nn.Linear(6, 2))
     assert [w.shape for w, _ in outgoing_weights(model).values()] == [(1, 1, 4, 3), (6, 2)]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_every_activation_that_a_network_can_have_is_measured(name):
+    make, factor = ACTIVATIONS[name]
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), make(), nn.Linear(2 * factor, 2))
+    (layer,) = filter_layers(model)
+    assert layer.two_sided == (name not in ("relu", "leaky"))
+
+
+def test_an_activation_of_ones_own_is_measured_and_is_not_skipped_silently():
+    act = nn.Activation(ops.soft_threshold, two_sided=True, threshold=0.1)
+    (layer,) = filter_layers(nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm(2), act))
+    assert layer.two_sided
+    assert not layer.is_crelu
+    unknown = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm(2), nn.Lambda(ops.soft_threshold))
+    with pytest.raises(ValueError, match=r"2 \(Lambda\) follows 0; if it is an activation, make it an nn.Activation"):
+        filter_layers(unknown)
+
+
+@pytest.mark.parametrize("after", [[], [nn.Conv2d(2, 2, 1)], [nn.GlobalAvgPool()], [nn.Dropout(0.1)], [nn.Flatten()]])
+@pytest.mark.parametrize("norm", [True, False])
+def test_a_convolution_without_activation_has_no_responses(norm, after):
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), *([nn.BatchNorm(2)] if norm else []), *after)
+    assert filter_layers(model) == []

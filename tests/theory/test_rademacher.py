@@ -17,7 +17,7 @@ from tests import draw
 from tests.devices import on_devices
 
 SLACK = 1e-12
-ACTIVATIONS = {  # rho as a list of functions: one for each value of rho(f)
+PHASES = {  # rho as a list of functions: one for each value of rho(f)
     "identity": [lambda v: v],
     "relu": [lambda v: max(v, 0)],
     "avr": [abs],
@@ -46,7 +46,7 @@ def by_definition(values, activation="identity"):
     for signs in itertools.product((1, -1), repeat=points):
         norms = []
         for f in values:
-            sums = [sum(s * part(v) for s, v in zip(signs, f, strict=True)) for part in ACTIVATIONS[activation]]
+            sums = [sum(s * part(v) for s, v in zip(signs, f, strict=True)) for part in PHASES[activation]]
             norms.append(sqrt(sum((2 / points * x) ** 2 for x in sums)))
         suprema.append(max(norms))
     return sum(suprema) / len(suprema)
@@ -63,7 +63,7 @@ def suprema(values):
 
 
 @on_devices
-@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("activation", PHASES)
 @given(values=classes, dtype=st.sampled_from([np.float32, np.float64]))
 def test_exact_value_is_the_definition(device, activation, values, dtype):
     got = layer(device.put(values.astype(dtype)), activation=activation)
@@ -96,7 +96,7 @@ def test_layer_is_the_sup_over_all_choices_of_inputs(device, activation, d, boun
     """B E sup ||v||, v all coordinates of 2/L sum_i sigma_i rho(g(x_i)), over all g in [F]^d."""
     values = data.draw(st.composite(draw_class)(points=4, functions=3))
     signs, points = cube(values.shape[1]), values.shape[1]
-    phases = [np.maximum(values, 0), np.maximum(-values, 0)][: len(ACTIVATIONS[activation])]
+    phases = [np.maximum(values, 0), np.maximum(-values, 0)][: len(PHASES[activation])]
     n = sum((2 / points * signs @ phase.T) ** 2 for phase in phases)  # (signs, functions)
     every_g = np.array(list(itertools.product(range(len(values)), repeat=d)))
     expected = bound * np.sqrt(n[:, every_g].sum(axis=2)).max(axis=1).mean()
@@ -160,7 +160,7 @@ def test_euclidean_ball(data):
 @on_devices
 def test_monte_carlo_agrees_with_the_exact_value(device):
     values = np.random.default_rng(0).normal(size=(5, 12))
-    for activation in ACTIVATIONS:
+    for activation in PHASES:
         exact = layer(values, activation=activation, bound=3, d=4).value
         got = layer(device.put(values), activation=activation, bound=3, d=4, by=MonteCarlo(4000, Stream(1), 0.999))
         assert got.interval[0] < exact < got.interval[1]

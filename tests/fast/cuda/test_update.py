@@ -106,6 +106,9 @@ def test_a_version_belongs_to_a_rule_and_is_registered_by_one_row(monkeypatch):
         def update(self, p, g, state, lr, t):
             p -= lr * (g > 0)
 
+    def by_kernel(rule, rows, scale, decay, lr, t):
+        update._step("sgd", rows, scale, lr, decay, 0.0, 1.0, False, t == 1)
+
     def step(make):
         p = Parameter(device.put(np.ones(2)))
         p.grad = device.xp.ones_like(p.data)
@@ -116,16 +119,7 @@ def test_a_version_belongs_to_a_rule_and_is_registered_by_one_row(monkeypatch):
     with standin_with_kernels() as device:
         assert step(Renamed) == ["kernel sgd"]
         assert step(Signs) == []
-        monkeypatch.setitem(
-            optim.FASTER,
-            Signs.update,
-            [
-                (
-                    update.fits,
-                    lambda rule, *step: update._step("sgd", step[0], step[1], step[3], step[2], 0.0, 1.0, False, False),
-                )
-            ],
-        )
+        monkeypatch.setitem(optim.FASTER, Signs.update, [(update.fits, by_kernel)])
         assert step(Signs) == ["kernel sgd"]
         monkeypatch.setenv("MINICNN_FAST", "0")
         assert step(Signs) == step(SGD) == []
