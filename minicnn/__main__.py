@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from minicnn import __version__
 from minicnn.backend import gpu_names, gpu_problem
+from minicnn.console import reader_gone
 from minicnn.parallel import threads, usable_cores
 
 
@@ -81,12 +82,6 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         return reader_gone()
     return 0
-
-
-def reader_gone() -> int:
-    """The exit code where nobody reads what we print any more, as after `| head`; what is still to be printed goes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141  # what a shell gives for SIGPIPE
 
 
 if __name__ == "__main__":
