@@ -125,7 +125,7 @@ def no_memory_left(where: Device, what: str) -> str:
     """What to tell the user."""
     left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
     return (
-        f"{where} has too little memory{left} for {what}: lower --batch, --width or --scale, "
+        f"{where} has too little memory{left} for {what}: use a smaller batch or a narrower network, "
         "or end other programs that use it."
     )
 

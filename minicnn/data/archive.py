@@ -97,7 +97,7 @@ def _decompress(stream: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile:
         return gzip.GzipFile(fileobj=stream)
     if magic == b"\xfd7zXZ\x00":
         return lzma.LZMAFile(stream)
-    raise DataError("it is neither a .tar.gz nor a .tar.xz file; --data takes such an archive, or a folder")
+    raise DataError("it is neither a .tar.gz nor a .tar.xz file; name such an archive, or a folder")
 
 
 class _Bounded(io.RawIOBase):

@@ -79,15 +79,15 @@ def _missing(version: Version, folder: Path) -> list[str]:
 
 def _not_there(source: Source, place: Path) -> str:
     if not os.path.exists(place):
-        return f"--data {place}: there is no such file or folder"
-    lines = [f"--data {place}: there is no {source.name} in it.  It takes a folder with any of these, or one of these:"]
+        return f"{place}: there is no such file or folder"
+    lines = [f"{place}: there is no {source.name} in it.  Name a folder with any of these, or one of these:"]
     lines.append(source.accepted())
     for version in source.versions:
         for folder in (place / version.folder, place):
             missing = _missing(version, folder)
             if len(missing) < len(version.files):
                 lines.append(f"{folder} is incomplete: {', '.join(missing)} missing")
-    lines.append("Without --data, minicnn looks into its cache folder, and downloads.")
+    lines.append("If none is named, minicnn looks in its cache folder, and downloads.")
     return "\n".join(lines)
 
 

@@ -86,7 +86,7 @@ def _opened(path: str) -> Iterator[Any]:
     except ImageError:
         raise
     except MemoryError as error:
-        raise DataError(f"{printable(path)}: no memory to decode it ({error}); try fewer --workers") from error
+        raise DataError(f"{printable(path)}: no memory to decode it ({error}); use fewer processes") from error
     except Exception as error:  # damaged files make Pillow raise almost anything
         if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
             raise DataError(

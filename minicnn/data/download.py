@@ -59,10 +59,10 @@ def how_to_get(source: Source, cache: Path) -> str:
     return (
         f"Any one of these helps:\n"
         f"- get {source.url}\n  with another program or on another machine, and put it as it is into {cache}\n"
-        f"- put any of these there, or into a folder that you name by --data or by MINICNN_DATA:\n"
+        f"- put any of these there, or into another folder and name it, in the call or by MINICNN_DATA:\n"
         f"{source.accepted()}\n"
         + (npm if source.npm else "")
-        + "- or run without it: --dataset textures draws its own pictures, for a first look"
+        + "- or use the data set textures, which is drawn by formulas, for a first look"
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from minicnn.checkpoint import TEMPORARY, atomic_write_bytes
 from minicnn.data.dataset import DataError
 
-REMEDY = "Delete it and get it again; without --data, minicnn downloads what it does not find."
+REMEDY = "Delete it and get it again; minicnn downloads what its cache folder lacks."
 STALE = 24 * 3600  # seconds: a temporary file older than this has been left by a process that was killed
 
 

@@ -70,7 +70,9 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
     """
     root = Path(root).expanduser()
     if not root.is_dir():
-        raise DataError(f"there is no folder {printable(root)}; --data names one with train/<class>/ and val/ in it")
+        raise DataError(
+            f"there is no folder {printable(root)}; a data set is a folder with train/<class>/ and val/ in it"
+        )
     train_root = root / TRAIN if (root / TRAIN).is_dir() else root
     validation_root = next((root / name for name in VALIDATION if (root / name).is_dir()), None)
     ignored: list[str] = []

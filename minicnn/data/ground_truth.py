@@ -37,7 +37,7 @@ def labels_of_flat(
     if path is None:
         raise DataError(
             f"{printable(folder)} holds pictures without folders of classes, and no file with their labels "
-            f"({', '.join(LABELS)}) was found; name it with --val-labels"
+            f"({', '.join(LABELS)}) was found; name that file"
         )
     number = {name: i for i, name in enumerate(classes)}
     lines = [line.split() for line in path.read_text(errors="surrogateescape").replace(",", " ").splitlines()]

@@ -42,7 +42,7 @@ class BadImages:
 
     def __call__(self, message: str) -> None:
         if self.policy == "fail":
-            raise DataError(f"{message}\nRemove or repair the file, or leave such files out with --bad-images skip")
+            raise DataError(f"{message}\nRemove or repair the file, or have such files skipped")
         if message not in self.seen:
             self.seen.append(message)
             print(f"left out: {message}", file=sys.stderr)

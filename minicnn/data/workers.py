@@ -149,7 +149,7 @@ class Decoders:
         one.given.clear()
         raise DataError(
             f"a decoding process ended with exit code {one.process.exitcode}, at one of {len(chunk)} files from "
-            f"{printable(chunk[0].path)} on; if the machine is short of memory, try fewer --workers"
+            f"{printable(chunk[0].path)} on; if the machine is short of memory, use fewer processes"
         )
 
 

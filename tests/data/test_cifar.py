@@ -61,7 +61,7 @@ def test_an_archive_in_the_cache_is_unpacked_there(tmp_path, monkeypatch):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(DataError, match=r"--data .*nowhere: there is no such file or folder"):
+    with pytest.raises(DataError, match=r"^/.*nowhere: there is no such file or folder"):
         load_source(MINI.source, tmp_path / "nowhere")
     with pytest.raises(DataError) as caught:
         load_source(MINI.source, tmp_path)

@@ -98,15 +98,15 @@ def test_one_error_lists_all_ways(cache):
         "mini-bin.tar.gz, mini-bin.tar.xz",
         "mini-py/ with batch_1, batch_2, test",
         "MINICNN_DATA",
-        "--data",
+        "into another folder and name it",
         "install npm",
-        "--dataset textures",
+        "the data set textures",
     ):
         assert part in message
 
 
 def test_download_only_when_asked(tmp_path, cache, capsys):
-    with pytest.raises(DataError, match=f"(?s)mini is not in {cache}.*--dataset textures"):
+    with pytest.raises(DataError, match=f"(?s)mini is not in {cache}.*the data set textures"):
         load_source(published(tmp_path), download=False)
     assert not cache.exists()
     assert capsys.readouterr().err == ""

@@ -49,7 +49,7 @@ def test_without_train_and_val_every_tenth_is_kept(tmp_path):
 
 def test_a_flat_validation_folder(root):
     labels = flatten(root)
-    with pytest.raises(DataError, match="no file with their labels.*--val-labels"):
+    with pytest.raises(DataError, match="no file with their labels.*name that file"):
         picture_set(root)
     expected = [CLASSES.index(labels[name]) for name in sorted(labels)]
     by_name = "".join(f"{name} {wnid}\n" for name, wnid in reversed(labels.items()))

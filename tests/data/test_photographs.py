@@ -122,7 +122,7 @@ def test_damaged_files(tmp_path, colours, one, capsys):
     root = write_set(tmp_path / "data", each=8)
     reasons = write_bad_files(root / "train" / CLASSES[2])
     data = picture_set(root)
-    with pytest.raises(DataError, match="--bad-images skip"):
+    with pytest.raises(DataError, match="or have such files skipped"):
         list(make(data, colours, one).epoch(0))
     bad = BadImages("skip")
     for _ in range(2):

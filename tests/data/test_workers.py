@@ -51,7 +51,9 @@ def test_processes_that_die_are_reported(path):
             os.kill(process.pid, polite)
         next(results)
         os.kill(process.pid, signal.SIGKILL)
-        with pytest.raises(DataError, match=r"ended with exit code -9, at one of 16 files from .*/x.png on.*--workers"):
+        with pytest.raises(
+            DataError, match=r"ended with exit code -9, at one of 16 files from .*/x.png on.*fewer processes"
+        ):
             list(results)
         with pytest.raises(DataError, match="exit code -9"):
             list(decoders.map(views))

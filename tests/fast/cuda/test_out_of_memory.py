@@ -70,7 +70,7 @@ def test_then_the_user_is_told_what_to_lower(small):
     with small(most=100) as device:
         x, w = device.put(np.ones((2, 8, 8, 16))), device.put(np.ones((3, 3, 16, 16)))
         with pytest.raises(
-            DeviceError, match=r"has too little memory \(3 MiB left\) for conv2d, also in smaller.*lower --batch"
+            DeviceError, match=r"has too little memory \(3 MiB left\) for conv2d, also in smaller.*use a smaller batch"
         ):
             ops.conv2d(x, w, pad=1)
     assert small.events == ["refused", "freed", "refused"]
