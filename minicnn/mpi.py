@@ -168,9 +168,9 @@ def pool(begin: Callable[[], object]) -> tuple[Executor, int]:
     return executor, executor.num_workers
 
 
-def _in_order(parts: Sequence[Array]) -> Array:
+def _in_order(summands: Sequence[Array]) -> Array:
     """The sum of arrays, one after the other, in the first of them."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
+    total = summands[0]
+    for summand in summands[1:]:
+        total += summand
     return total

@@ -154,13 +154,13 @@ class Trainer:
         return arrays, {"epoch": self.epoch, "step": self.step, "totals": asdict(self.totals)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-        self.model.load_state_dict(below("model/", arrays))
-        self.optimiser.load_state_dict(below("optimiser/", arrays))
+        self.model.load_state_dict(arrays_under("model/", arrays))
+        self.optimiser.load_state_dict(arrays_under("optimiser/", arrays))
         self.epoch, self.step, self.totals = int(metadata["epoch"]), int(metadata["step"]), Totals(**metadata["totals"])
 
 
-def below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays whose names begin with a prefix, without it."""
+def arrays_under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, such as "model/"; by their names without it."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
@@ -230,10 +230,10 @@ def evaluate(
     for p in probabilities(model, images, normalise, device=device, cluster=cluster):
         own.append(p)
         on_batch(len(p))
-    return judge(np.concatenate([p for of_rank in cluster.gather(own) for p in of_rank]), labels)
+    return evaluate_probabilities(np.concatenate([p for of_rank in cluster.gather(own) for p in of_rank]), labels)
 
 
-def judge(p: np.ndarray, labels: np.ndarray) -> Evaluation:
+def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     """The loss and the error of softmax outputs p (N, classes)."""
     _check_outputs(p)
     picked = p[np.arange(len(labels)), labels].astype(np.float64)

@@ -225,3 +225,8 @@ def test_a_network_takes_an_empty_part(device):
         for p in model.parameters():
             assert p.grad is not None
             assert not to_host(p.grad).any()
+
+
+def test_a_part_is_true_even_without_samples():
+    """Layers ask `if train`: a rank without samples trains like the others."""
+    assert Part(0, 0)

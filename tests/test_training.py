@@ -13,7 +13,7 @@ from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
 from minicnn.optim import SGD
 from minicnn.schedule import OneCycle
-from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive, evaluate, judge
+from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive, evaluate, evaluate_probabilities
 from tests.devices import STANDIN, changed_standin, on_devices
 from tests.standin import launches, reset_sync_count, sync_count
 
@@ -178,9 +178,9 @@ def test_evaluation(device):
     assert 50 < result.error <= 100
 
 
-def test_judge_by_hand():
+def test_probabilities_evaluated_by_hand():
     p = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]])
-    result = judge(p, np.array([0, 1, 0]))
+    result = evaluate_probabilities(p, np.array([0, 1, 0]))
     np.testing.assert_allclose(result.error, 100 / 3)
     np.testing.assert_allclose(result.loss, -(math.log(0.5) + math.log(0.1)) / 3)
-    assert math.isfinite(judge(p, np.array([0, 0, 2])).loss)
+    assert math.isfinite(evaluate_probabilities(p, np.array([0, 0, 2])).loss)

@@ -100,5 +100,5 @@ def cut(images: np.ndarray, crop: Crop, size: int) -> np.ndarray:
     if not 1 <= size <= min(height, width):
         raise ValueError(f"cut: a crop of {size}x{size} does not fit in images of {height}x{width}")
     top, left = round(crop.down * (height - size)), round(crop.across * (width - size))
-    part = images[:, top : top + size, left : left + size]
-    return part[:, :, ::-1] if crop.flip else part
+    seen = images[:, top : top + size, left : left + size]
+    return seen[:, :, ::-1] if crop.flip else seen

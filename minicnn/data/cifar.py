@@ -107,11 +107,11 @@ def _join(
     start = 0
     for file in files:
         planes, some_labels = _parse(source, version, file, contents.pop(file.name))
-        part = slice(start, start + file.images)
+        here = slice(start, start + file.images)
         for channel in range(3):  # three times as fast as transposing
-            images[part, :, :, channel] = planes[:, channel]
-        labels[part] = some_labels
-        start = part.stop
+            images[here, :, :, channel] = planes[:, channel]
+        labels[here] = some_labels
+        start = here.stop
     return images, labels
 
 

@@ -163,7 +163,7 @@ def _chunks(views: Iterable[View]) -> Iterator[list[View]]:
         yield chunk
 
 
-def _joined(parts: Chunks, batch: int) -> Labelled:
+def _joined(chunks: Chunks, batch: int) -> Labelled:
     """Small batches put together to larger ones, each of what is good of at least `batch` pictures but for the last.
 
     Where a batch ends does not depend on which pictures are good: ranks that begin in the middle have the same ones.
@@ -171,8 +171,8 @@ def _joined(parts: Chunks, batch: int) -> Labelled:
     images: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     count = 0
-    with closing(parts):
-        for read, x, y in parts:
+    with closing(chunks):
+        for read, x, y in chunks:
             count += read
             images.append(x)
             labels.append(y)

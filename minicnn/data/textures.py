@@ -62,7 +62,7 @@ def textures(train: int = 5000, test: int = 1000, *, seed: int = 0) -> Dataset:
 def _split(n: int, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
     stream = Stream(seed).child("textures", split)
     blocks = [_block(stream.at(block)) for block in range(-(-n // BLOCK))]
-    images, labels = (np.concatenate(parts)[:n] for parts in zip(*blocks, strict=True))
+    images, labels = (np.concatenate(arrays)[:n] for arrays in zip(*blocks, strict=True))
     return images, labels
 
 

@@ -107,8 +107,10 @@ class BatchNorm(Module):
         if count < 2:
             raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
         mean, var = moments = ops.batch_moments(values, part)
-        y = ops.batch_norm(x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps)  # refuses a misfit
-        with device_of(values).active():  # these are no ops
+        y = ops.batch_norm(
+            x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps
+        )  # raises if x does not fit
+        with device_of(values).active():  # what follows are not ops
             for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
                 running.data = (1 - self.momentum) * running.data + self.momentum * now
         return y

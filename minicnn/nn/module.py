@@ -7,7 +7,7 @@ random generator: `train` and `stream` are arguments.
     y = model(x)                                                      # evaluation
     y = model(x, train=True, stream=Stream(seed).child("dropout").at(step))
 
-Where a batch is spread over many processes (minicnn/cluster.py), train=part says which part of it x is.
+`train` is False in evaluation, and in training True or a Part (Train, below).
 """
 
 from __future__ import annotations
@@ -23,31 +23,40 @@ from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
 from minicnn.random import Stream
 
-Train = bool | Part  # in training: True, or the part of the batch that x is
+# False in evaluation.  In training True, or, where a batch is spread over many processes (minicnn/cluster.py), the Part
+# of it that x is; a Part is true, even one without samples.  Most layers ask only whether it is true, or hand it on;
+# BatchNorm alone looks into the Part, for the moments of the whole batch.  Hence one argument and not two: the second
+# would stand in the signature of every layer for the sake of this one.
+Train = bool | Part
 
 
 class Module:
-    """Something with parameters (Parameter), state (Buffer) and parts (Module), all found as its attributes."""
+    """Something with parameters (Parameter), state (Buffer) and child modules, all found as its attributes."""
 
     schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
 
     def __call__(self, x: Array | Tensor, *, train: Train = False, stream: Stream | None = None) -> Tensor:
-        """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`."""
+        """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`.
+
+        If x is this rank's part of a larger batch, `train` is that Part instead of True.
+        """
         y = self.forward(x, train, stream)
         return y if isinstance(y, Tensor) else Tensor(y)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor | Array:
-        """What __call__ computes; x is a Tensor or an array.  A module that hands `stream` to several parts gives each
-        its own: stream.child(name)."""
+        """What __call__ computes; x is a Tensor or an array.
+
+        A module hands `train` on to its children as it is, and gives each a stream of its own: stream.child(name).
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        """The parts, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
+        """The child modules, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
             elif isinstance(value, (list, tuple)):
-                yield from ((f"{name}.{i}", part) for i, part in enumerate(value) if isinstance(part, Module))
+                yield from ((f"{name}.{i}", child) for i, child in enumerate(value) if isinstance(child, Module))
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
@@ -71,7 +80,7 @@ class Module:
             p.grad = None
 
     def to(self, target: str | Device | None = None, dtype: Any = None) -> Self:
-        """Move all parameters and buffers to a device, or to another precision; give the module itself."""
+        """Move all parameters and buffers to a device, or to another precision; return the module itself."""
         if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
             raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
         where = None if target is None else device(target)
@@ -85,13 +94,13 @@ class Module:
         return self
 
     def initialise(self, seed: int) -> Self:
-        """Draw all parameters anew, each from the stream of its own path; give the module itself."""
+        """Draw all parameters anew, each from the stream of its own path; return the module itself."""
         for path, module in self.modules():
             module.draw(Stream(seed).child("init", *path.split(".")))
         return self
 
     def draw(self, stream: Stream) -> None:
-        """Draw this layer's own parameters (not those of its parts)."""
+        """Draw this layer's own parameters (not those of its children)."""
         for name, scheme in self.schemes.items():
             p = getattr(self, name)
             if p is not None:

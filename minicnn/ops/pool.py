@@ -1,4 +1,4 @@
-"""Pooling: the maximum or the mean of every window.
+"""Pooling: the maximum or the mean of every window.  What max pooling does about ties is said there.
 
 Sizes follow PyTorch (minicnn/ops/windows.py).  Every pad must be smaller than k, so that each window holds at
 least one pixel of the image.
@@ -17,8 +17,9 @@ from minicnn.ops.windows import Pad, Size, Windows
 def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Pair:
     """y = the maximum of every window; stride None means k.
 
-    The gradient goes to one cell of each window: the first maximum in row-major order, inside the image.
-    x (N, H, W, C) -> y (N, OH, OW, C).  A NaN in a window is its maximum.
+    The gradient goes to one cell of each window.  Ties: of equal maxima the first in row-major order gets all of it,
+    and never the padding, even if all of the window is -inf.  A NaN in a window is its maximum, the first one if there
+    are several.  x (N, H, W, C) -> y (N, OH, OW, C).
     """
     xp = array_module(x)
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
@@ -35,7 +36,10 @@ def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, c
 
 
 def max_pool2d_switches(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Array:
-    """Where max_pool2d found its maxima: (N, OH, OW, C) integers i * kw + j, the cell (i, j) of the window."""
+    """Where max_pool2d found its maxima: (N, OH, OW, C) integers i * kw + j, the cell (i, j) of the window.
+
+    Ties are decided as in max_pool2d.
+    """
     return _max_and_switches(x, pool_windows("max_pool2d", x, k, stride, pad, ceil))[1]
 
 

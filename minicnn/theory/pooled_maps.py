@@ -102,8 +102,8 @@ class PooledConvolution:
         gram[:-1, :-1] = (self.shifts / lengths).T @ (self.shifts / lengths)
         result = xp.zeros((len(x), *self._regions(x[:0])[1].out))
         for piece in pieces(len(x), 8 * math.prod(x.shape[1:]), x):
-            part = x[piece].astype(np.float64)
-            pooled, square = self.pool(part), self._squares(part)  # square (n, PH, PW)
+            images = x[piece].astype(np.float64)
+            pooled, square = self.pool(images), self._squares(images)  # square (n, PH, PW)
             if not bool(xp.isfinite(square).all()):
                 raise ValueError("PooledConvolution: x holds NaN or infinite values, or its squares overflow")
             columns, z = self._columns_and_responses(pooled)

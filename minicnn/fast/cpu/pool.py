@@ -1,7 +1,7 @@
 """Max pooling, a piece that fits in the cache at a time, on every core.
 
 Nothing is noted about where the maxima were: the derivative looks again.  All k*k cells of all windows are compared
-with the maxima at once, and of the cells of a window that equal its maximum the first one gets g:
+with the maxima at once, and in a tie, of the cells of a window that equal its maximum, the first one gets g:
 
     equal (k k, windows)    times  k k, ..., 2, 1    ->  rank;    the largest rank of a window tells its first cell
 

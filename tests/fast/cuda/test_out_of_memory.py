@@ -101,7 +101,10 @@ def test_what_was_exchanged_with_other_ranks_is_not_exchanged_again(small):
         TwoRanks().part(3).sum(np.ones(2))
         raise OutOfMemoryError
 
-    with small(most=1) as device, pytest.raises(DeviceError, match=r"memory \(3 MiB left\) for it: lower"):
+    with (
+        small(most=1) as device,
+        pytest.raises(DeviceError, match=r"memory \(3 MiB left\) for it: use a smaller batch"),
+    ):
         parallel.within_memory(device, "it", work)
     assert len(calls) == 1
 
