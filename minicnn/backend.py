@@ -40,13 +40,13 @@ class Device:
 
     name         "cpu", "gpu:0", ...
     xp           the array module that computes there (numpy or cupy)
-    put(x)       a host array, copied there (the CPU gives the array itself back)
+    put(x)       a host array, copied there (the CPU returns the array itself)
     get(x)       an array of this device as a numpy.ndarray
     synchronize  waits until all work queued there is done
     active()     a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
     cuda         kernels, streams and pinned memory; None where there is no CUDA
     no_memory    the errors that say that its memory is used up
-    free_memory  gives memory that is kept for later arrays back to the device
+    free_memory  returns memory that is kept for later arrays to the device
     """
 
     name: str
@@ -64,7 +64,7 @@ class Device:
 
 
 def fast_versions() -> bool:
-    """Whether what minicnn/fast has may be used: MINICNN_FAST=0 in the environment leaves the textbook alone."""
+    """Whether minicnn/fast may be used; MINICNN_FAST=0 in the environment leaves only the textbook."""
     return os.environ.get("MINICNN_FAST") != "0"
 
 
@@ -116,7 +116,7 @@ def to_host(x: Array) -> np.ndarray:
 def device(name: str | Device = "auto") -> Device:
     """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N".
 
-    A GPU becomes the current one of this thread: CuPy computes there what is computed outside ops, in an analysis say.
+    A GPU becomes the current one of this thread: CuPy then computes there what is computed outside ops, as in analyses.
     """
     if isinstance(name, Device):
         return name

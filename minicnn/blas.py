@@ -31,7 +31,7 @@ def blas_controllers() -> list[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Within, BLAS uses one thread; the last to leave restores what was there before the first came."""
+    """Inside it BLAS uses one thread; the last to leave restores what was there before the first came."""
     global _users
     with _lock:
         _users += 1

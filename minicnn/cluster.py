@@ -5,7 +5,7 @@ batches and a session are given one.  `ALONE` is that of a single process: it ch
 
     cluster = mpi.join()                    ALONE, or that of all processes that `mpiexec -n 4 python ...` started
     part = cluster.part(len(labels))        where this rank's samples lie in the global batch
-    cluster.sum_gradients(parameters, ...)  one message a step
+    cluster.sum_gradients(parameters, ...)  one message per step
 
 Four ranks compute what one computes with the same global batch, up to the rounding of sums.  Sums over ranks are taken
 in the order of the ranks, so the same number of ranks gives the same bits, and every rank has the same ones.
@@ -45,7 +45,7 @@ class Differentiated(Protocol):
 
 
 class Communicator(ABC):
-    """This process among `size`, and what it can ask of the others.  Every rank must make the same calls in order.
+    """This process among `size`, and what it can ask of the others.  Every rank makes the same calls in order.
 
     local_rank, local_size   its number among those on the same machine, and how many these are
     """
@@ -61,7 +61,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def gather_number(self, number: int) -> list[int]:
-        """The same for an integer, as quickly as can be: this is done in every step."""
+        """The same for an integer, as fast as possible: every step does this."""
 
     @abstractmethod
     def sum(self, array: Array) -> Array:
@@ -69,7 +69,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def on_root(self, work: Callable[[], T]) -> T:
-        """What work() gives on rank 0, where alone it is called; if it raises, all ranks do."""
+        """What work() returns on rank 0, the only one that calls it; if it raises, all ranks do."""
 
     def part(self, count: int) -> Part:
         """The place of this rank's `count` samples in a batch of which every rank has some, or none."""
@@ -81,22 +81,22 @@ class Communicator(ABC):
         return self.sum(array)
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true on some rank."""
+        """Whether the flag is true on some rank."""
         return any(self.gather_number(int(flag)))
 
     def shard(self, start: int, stop: int) -> slice:
-        """This rank's share of start .. stop - 1: as equal as can be, in the order of the ranks."""
+        """This rank's share of start .. stop - 1: as equal as possible, in the order of the ranks."""
         length = stop - start
         return slice(start + length * self.rank // self.size, start + length * (self.rank + 1) // self.size)
 
     def root_first(self, work: Callable[[], T]) -> T:
-        """What work() gives, which rank 0 does before the others: they find what it has downloaded."""
+        """What work() returns; rank 0 calls it before the others, which find what it has downloaded."""
         done: list[T] = []
         self.on_root(lambda: done.append(work()))
         return done[0] if done else work()
 
     def sum_gradients(self, parameters: Iterable[Differentiated], *others: Array) -> list[Array]:
-        """Replace gradients by their sums over all ranks; give those of the scalars `others`, in the same message."""
+        """Replace gradients by their sums over all ranks; return those of the scalars `others`: one message."""
         if self.size == 1:
             return list(others)
         learned = [p for p in parameters if p.grad is not None]

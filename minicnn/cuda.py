@@ -1,4 +1,4 @@
-"""What CUDA offers beside arrays: kernels, products of stacks of matrices, streams, page-locked memory.
+"""What CUDA offers besides arrays: kernels, products of stacks of matrices, streams, page-locked memory.
 
 `Device.cuda` (minicnn/backend.py) is a Cuda on a GPU and None elsewhere.  Tests put another one in its place.
 """
@@ -14,7 +14,7 @@ Array = Any  # an array of the device
 
 
 class Cuda(Protocol):
-    """The interface."""
+    """What minicnn asks of CUDA."""
 
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         """CUDA source, compiled: module.get_function(name)((blocks,), (threads,), arguments) starts a kernel."""
@@ -23,7 +23,7 @@ class Cuda(Protocol):
         """out[i] = a[i] b[i] for stacks of matrices, either transposed first, without a copy of it."""
 
     def pinned(self, size: int) -> np.ndarray:
-        """So many bytes of host memory that the GPU can read while the program goes on."""
+        """That many bytes of host memory, which the GPU can read while the program goes on."""
 
     def new_stream(self) -> Any:
         """A queue of work beside the one that computes: stream.record() gives an event, stream.wait_event(event)."""
@@ -32,7 +32,7 @@ class Cuda(Protocol):
         """The queue that computes."""
 
     def free_bytes(self) -> int:
-        """Memory that is left."""
+        """How much memory is left."""
 
 
 TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
@@ -44,7 +44,7 @@ def allow_tf32() -> None:
 
 
 class CupyCuda:
-    """By CuPy, for one card."""
+    """CUDA through CuPy, for one card."""
 
     def __init__(self, cupy: Any, card: Any):
         self.cupy, self.card = cupy, card
@@ -83,5 +83,5 @@ class CupyCuda:
         return self.cupy.cuda.get_current_stream()
 
     def free_bytes(self) -> int:
-        """On the device, and in blocks that CuPy keeps."""
+        """What is free on the device, and in blocks that CuPy keeps."""
         return int(self.card.mem_info[0]) + int(self.cupy.get_default_memory_pool().free_bytes())

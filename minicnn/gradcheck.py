@@ -42,7 +42,7 @@ def check_gradient(
 ) -> float:
     """Compare the gradient of f(*arrays, **static) with central differences.
 
-    Gives the largest relative error beyond what rounding explains: 0.0 if there is none.
+    Returns the largest relative error beyond what rounding explains: 0.0 if there is none.
 
     f is an op, a layer or any function of Tensors; `parameters` are differentiated too.  Every argument is checked
     by itself, so the error says which gradient is wrong.  The arrays must be float64 (float32 is too coarse for
@@ -95,7 +95,7 @@ def check_adjoint(
     *,
     tolerance: float = 1e-10,
 ) -> float:
-    """Check <A x, r> = <x, A' r> for random arrays, the first shaped as x; give the relative error."""
+    """Check <A x, r> = <x, A' r> for random arrays, the first shaped as x; return the relative error."""
     rng = np.random.default_rng(0)
     x = _like(rng, x)
     ax = forward(x)
@@ -121,7 +121,7 @@ def _compare(what: str, exact: float, numeric: float, scale: float, noise: float
 
 @contextmanager
 def _gradients_set_aside(leaves: Sequence[Tensor]) -> Iterator[None]:
-    """Within, leaves have no gradients; afterwards, those that they had."""
+    """Inside it leaves have no gradients; afterwards they have their old ones again."""
     before = [leaf.grad for leaf in leaves]
     for leaf in leaves:
         leaf.grad = None

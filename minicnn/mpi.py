@@ -1,7 +1,7 @@
 """The communicator of processes that MPI started.  The only file that imports mpi4py, and not before it is needed.
 
 How a program knows: a launcher (mpiexec, srun) tells every process in its environment how many it has started.  With
-one there is nothing to do.  With more, they train together; MINICNN_CLUSTER=none makes them mind their own business.
+one there is nothing to do.  With more, they train together, unless MINICNN_CLUSTER=none makes each work by itself.
 
 Arrays on a GPU travel through the memory of the host, unless MINICNN_MPI_CUDA=1 says that the MPI is CUDA-aware.
 """
@@ -28,7 +28,7 @@ LAUNCHERS = {  # how they tell the number of processes, and which one this is
     "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",  # Open MPI
     "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",  # srun
 }
-SMALL = 1 << 14  # bytes: below, every rank sends all of an array to every other; it is one round instead of two
+SMALL = 1 << 14  # bytes: up to here every rank sends all of an array to every other, in one round instead of two
 
 
 class ClusterError(RuntimeError):
@@ -71,7 +71,7 @@ def join() -> Communicator:
     if asked == "auto" and cluster.size != count:
         raise ClusterError(
             f"{count} processes were started together, but mpi4py sees {cluster.size}: it was built for another MPI "
-            f"than the one that started them.  Use the mpiexec of its own MPI, or install mpi4py anew.  {alone}"
+            f"than the one that started them.  Use the mpiexec of its own MPI, or reinstall mpi4py.  {alone}"
         )
     return cluster
 
@@ -83,7 +83,7 @@ class Mpi(Communicator):
         from mpi4py import MPI
 
         self._world = MPI.COMM_WORLD.Dup()
-        self._failures = MPI.COMM_WORLD.Dup()  # apart, because a failing rank does not know what the others are at
+        self._failures = MPI.COMM_WORLD.Dup()  # because a failing rank does not know what the others are doing
         self.rank, self.size = self._world.rank, self._world.size
         machine = self._world.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_rank, self.local_size = machine.rank, machine.size
@@ -106,7 +106,7 @@ class Mpi(Communicator):
                 value = work()
             except Exception as problem:
                 error = problem
-        self._come_together(self._world)  # asleep: this may be long, and MPI waits as fast as it can
+        self._come_together(self._world)  # asleep: this may take long, and MPI's own waiting keeps a core busy
         value, error = self._world.bcast((value, error))
         if error is not None:
             raise error
@@ -122,7 +122,7 @@ class Mpi(Communicator):
     def _added(self, own: Array) -> Array:
         """The sum over ranks of a vector (n,), in a new one.
 
-        Not MPI's own sum: its order of additions is its own affair, and may depend on where the ranks run.
+        This is not MPI's own sum, whose order of additions is unspecified and may depend on where the ranks run.
         """
         xp, wait = array_module(own), device_of(own).synchronize  # MPI does not wait for a GPU
         wait()
@@ -143,11 +143,11 @@ class Mpi(Communicator):
         return total
 
     def all_fail(self, patience: float) -> bool:
-        """Said by a rank that fails: whether all others say so too, within so many seconds."""
+        """Called by a rank that fails: whether all others call it too, within `patience` seconds."""
         return self._come_together(self._failures, patience)
 
     def _come_together(self, over: Any, patience: float = math.inf) -> bool:
-        """Whether all ranks come here within so many seconds."""
+        """Whether all ranks come here within `patience` seconds."""
         request, end = over.Ibarrier(), time.monotonic() + patience
         while not request.Test():
             if time.monotonic() > end:

@@ -25,7 +25,7 @@ from minicnn.backend import Array, array_module, device_of, fast_versions, to_ho
 from minicnn.parallel import over_batch, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
 
-TEMPORARY_BYTES = 32  # that an update needs for one number: some arrays of 4 or 8 bytes
+TEMPORARY_BYTES = 32  # that an update needs per number: a few arrays of 4 or 8 bytes
 
 
 # function of this file -> [(fits, version)]: faster versions, entered by minicnn/fast/dispatch.py
@@ -119,7 +119,7 @@ class Optimiser:
         """The learning rate and the weight decay of the next step."""
         rates = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
         for name, rate in zip(("lr", "weight_decay"), rates, strict=True):
-            if not 0 <= rate < math.inf:  # NaN neither
+            if not 0 <= rate < math.inf:  # nor NaN
                 raise ValueError(f"{type(self).__name__}: {name} must be finite and not negative, got {rate}")
         return rates
 
@@ -168,7 +168,7 @@ class Optimiser:
         return None if norm is None else array_module(norm).minimum(1.0, self.clip / (norm + 1e-6))
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything that `step` depends on beside the parameters: "steps", "updates", "<slot>.<index>"."""
+        """Everything that `step` depends on besides the parameters: "steps", "updates", "<slot>.<index>"."""
         arrays = {
             f"{slot}.{i}": np.array(to_host(array))
             for i, state in enumerate(self.state)

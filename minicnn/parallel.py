@@ -6,7 +6,7 @@ needs and are called for pieces of the batch:
     over_batch(work, n, sample_bytes, x)          work(piece) writes its part of a result; `piece` is a slice
     sum_over_batch(work, n, sample_bytes, into)   what work(piece, summand) writes to `summand` is added to `into`
 
-On a CPU a piece fits in the cache and pieces run on all cores at once, each with a BLAS of one thread: many small
+On a CPU a piece fits in the cache and pieces run on all cores at once, each with one BLAS thread: many small
 matrix products side by side are faster than one after the other, each spread over the cores.  On a GPU a piece is a
 share of the memory, and pieces run in order.
 
@@ -35,7 +35,7 @@ from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
 LEAST_SHARED_BYTES = 1 << 20  # less than this is not worth a second thread
-DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, little beside its memory
+DEVICE_PIECE_BYTES = 256 << 20  # enough to keep a GPU busy, and little compared with its memory
 PARTIAL_SUMS = 16  # a sum over a batch is taken as at most that many sums, which are then added in order
 
 
@@ -61,7 +61,7 @@ _chosen: int | None = None
 
 @contextmanager
 def use_threads(count: int) -> Iterator[None]:
-    """Within, so many threads work, in the whole process."""
+    """Inside it that many threads work, in the whole process."""
     global _chosen
     if count < 1:
         raise ValueError(f"use_threads: needs at least 1, got {count}")
@@ -87,21 +87,21 @@ def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
 
 
-SMALLER = 16  # after an out-of-memory error pieces are so many times smaller, for as long as the process runs
+SMALLER = 16  # after an out-of-memory error, pieces are this many times smaller for the rest of the process
 _share = 1
 _exchanges = 0
 
 
 def exchanging() -> None:
-    """To be called before a message to other ranks: what is done with it cannot be done again by one rank alone."""
+    """Must be called before a message to other ranks: one rank alone cannot repeat the work that it belongs to."""
     global _exchanges
     _exchanges += 1
 
 
 def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
-    """work(), which may be done twice: if the memory of a GPU is used up, once more in smaller pieces.
+    """work(); if that uses up the memory of a GPU, it is done once more, in smaller pieces.
 
-    Not if it has exchanged messages: the other ranks, which had enough memory, would take the second for the next one.
+    It is not if it has exchanged messages: the other ranks, which had enough memory, would take them for the next ones.
     """
     global _share
     exchanges = _exchanges
@@ -122,7 +122,7 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
 
 
 def no_memory_left(where: Device, what: str) -> str:
-    """What to tell the user."""
+    """The message for the user."""
     left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
     return (
         f"{where} has too little memory{left} for {what}: use a smaller batch or a narrower network, "

@@ -24,7 +24,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Piecewise:
-    """values[i] until step boundaries[i], the last value from then on: one value more than boundaries."""
+    """values[i] until step boundaries[i], the last value from then on: there is one more value than boundaries."""
 
     boundaries: tuple[int, ...]
     values: tuple[float, ...]
@@ -43,7 +43,7 @@ class Piecewise:
 
 
 def milestones(total: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """Boundaries at shares of `total` steps; in tiny runs each comes at least a step after the one before it."""
+    """Boundaries at shares of `total` steps; in tiny runs each comes at least one step after the one before it."""
     found = [0]
     for share in shares:
         found.append(max(round(total * share), found[-1] + 1))

@@ -16,7 +16,7 @@ OPS: dict[str, Any] = {}  # minicnn's own ops by name, entered by @op
 
 
 class Node:
-    """The identity of a computed Tensor on a tape.  The tape holds this and not the Tensor, whose array may go."""
+    """The identity of a computed Tensor on a tape.  The tape holds it instead of the Tensor, whose array may go."""
 
     __slots__ = ()
 

@@ -64,7 +64,7 @@ class Totals:
 
 
 class Pending(NamedTuple):
-    """A step (1, 2, ... of its epoch) whose results were not looked at yet: those of all ranks, still on the device."""
+    """A step (1, 2, ... of its epoch) whose results nobody has looked at: those of all ranks, still on the device."""
 
     step: int
     loss: Array
@@ -98,10 +98,10 @@ class Trainer:
         on_step: Callable[[Trainer], object] = lambda trainer: None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Totals:
-        """Train from the current position to the end of the epoch; give the totals of the whole epoch.
+        """Train from the current position to the end of the epoch; return the totals of the whole epoch.
 
-        on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() after every step,
-        and if it says so, Interrupted is raised.
+        on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() is called after
+        every step, and if it returns True, Interrupted is raised.
         """
         pending: list[Pending] = []
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
@@ -188,7 +188,7 @@ def probabilities(
 ) -> Iterator[np.ndarray]:
     """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes).
 
-    Of a cluster every rank gives those of its own batches; together, in the order of the ranks, they are all.
+    In a cluster every rank gives those of its own batches; joined in the order of the ranks, they are complete.
     """
     starts = range(0, len(images), EVALUATION_BATCH)
     for start in starts[cluster.shard(0, len(starts))]:
@@ -242,7 +242,7 @@ def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
 
 
 def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
-    """Percent of the rows of p (N, classes) whose label is not among the k largest; the first of equal ones wins."""
+    """Percent of the rows of p (N, classes) whose label is not among the k largest; in a tie the first wins."""
     _check_outputs(p)
     own = p[np.arange(len(labels)), labels][:, None]
     before = (p > own) | ((p == own) & (np.arange(p.shape[1]) < labels[:, None]))
@@ -250,7 +250,7 @@ def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 
 def _check_outputs(p: np.ndarray) -> None:
-    """NaN is not larger than anything: every label would be first."""
+    """They must be finite: NaN is not larger than anything, so every label would come first."""
     wrong = int((~np.isfinite(p)).any(axis=1).sum())
     if wrong:
         raise TrainingError(

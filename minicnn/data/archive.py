@@ -87,7 +87,7 @@ def _collect(tar: tarfile.TarFile, source: Source) -> tuple[Version, Contents]:
         if len(found[version.folder]) == len(version.files):
             return version, found[version.folder]
     folders = " or ".join(version.folder for version in source.versions)
-    raise DataError(f"it is no archive of {source.name}, or not all of it: there is no complete folder {folders} in it")
+    raise DataError(f"it is not a complete archive of {source.name}: there is no complete folder {folders} in it")
 
 
 def _decompress(stream: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile:

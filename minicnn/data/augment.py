@@ -37,7 +37,7 @@ class Normaliser:
         return Normaliser(tuple(mean), tuple(std))
 
     def constants(self) -> tuple[np.ndarray, np.ndarray]:
-        """What a byte of each channel is multiplied by, and what is added then: float32."""
+        """What a byte of each channel is multiplied by, and what is then added: float32."""
         scale = np.array([1 / (255 * s) for s in self.std], np.float32)
         return scale, np.array([-m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)
 
@@ -54,7 +54,7 @@ class Augmentation:
     """What is done to training images.
 
     flip    mirror each image left to right with probability 1/2
-    shift   move each image by up to so many pixels in both directions; zeros (the mean) move in
+    shift   move each image by up to this many pixels along each axis; zeros (the mean) move in
     """
 
     flip: bool = True

@@ -3,7 +3,7 @@
     dataset = load("cifar10")                   # from the cache folder, else downloaded into it
     dataset = load("cifar100", data="~/data")   # from there, wherever it came from
 
-The way of the bytes: `find` (or `download.fetch`) gives the version and the verified contents of its files,
+The path of the bytes: `find` (or `download.fetch`) gives the version and the verified contents of its files,
 `assemble` makes arrays of them.
 """
 
@@ -38,7 +38,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None, *, download: boo
 
 
 def load_source(source: Source, data: str | os.PathLike[str] | None = None, *, download: bool = True) -> Dataset:
-    """`load` for any data set that is published as CIFAR is."""
+    """`load` for any data set that is published in the form of CIFAR."""
     if data is not None:
         place = Path(os.path.expanduser(data))
         found = find(source, place)

@@ -14,7 +14,7 @@ SITE = "https://www.cs.toronto.edu/~kriz/"
 
 
 def _files(table: str) -> tuple[File, ...]:
-    """One file a line: its name, the number of images in it, its size in bytes, its checksum."""
+    """One file per line: its name, the number of images in it, its size in bytes, its checksum."""
     rows = [line.split() for line in table.splitlines() if line.strip()]
     return tuple(File(name, int(images), int(size), checksum) for name, images, size, checksum in rows)
 

@@ -5,7 +5,7 @@ Krizhevsky et al. 2012 add to every pixel of a training image, drawn once for ea
     sum_i  alpha_i lambda_i p_i        alpha_i ~ N(0, 0.1)
 
 where lambda_i and p_i (i = 1, 2, 3) are the eigenvalues and unit eigenvectors of the covariance of RGB values.  The
-formula depends on their unit: with values in 0 .. 1, as here and as everybody does, lambda_1 is about 0.2 for
+formula depends on their unit: with values in 0 .. 1, as here and elsewhere, lambda_1 is about 0.2 for
 photographs and the noise about 0.02; in 0 .. 255 it would be larger than any pixel.
 """
 
@@ -25,9 +25,9 @@ ALPHA = 0.1  # the deviation of alpha
 
 @dataclass(frozen=True)
 class Colours:
-    """Of pixel values in 0 .. 1.  The largest eigenvalue is first; components[i] is p_i, its largest entry positive."""
+    """For pixel values in 0 .. 1.  The largest eigenvalue is first; components[i] is p_i, its largest entry > 0."""
 
-    images: int  # that they were computed from
+    images: int  # how many these were computed from
     mean: tuple[float, ...]
     std: tuple[float, ...]
     eigenvalues: tuple[float, ...]
@@ -35,7 +35,7 @@ class Colours:
 
     @staticmethod
     def of(pictures: Iterable[np.ndarray]) -> Colours:
-        """Of uint8 images (H, W, 3), one after the other; exactly, since all sums are of integers."""
+        """The colours of uint8 images (H, W, 3); exact, since all sums are of integers."""
         images, pixels = 0, 0
         first, second = np.zeros(3), np.zeros((3, 3))  # integers below 2^53: exact up to 10^11 pixels
         for picture in pictures:
@@ -74,7 +74,7 @@ class Colours:
 
     @staticmethod
     def from_json(stored: Any) -> Colours:
-        """What `as_json` wrote; ValueError, KeyError or TypeError where it is not that."""
+        """What `as_json` wrote; ValueError, KeyError or TypeError if it is anything else."""
         values = {name: np.array(stored[name], np.float64) for name in ("mean", "std", "eigenvalues", "components")}
         for name, array in values.items():
             if array.shape != ((3, 3) if name == "components" else (3,)) or not np.isfinite(array).all():
@@ -82,7 +82,7 @@ class Colours:
         if not (values["std"] > 0).all():
             raise ValueError(f"std must be positive, got {stored['std']!r}")
         if not isinstance(stored["images"], int):
-            raise ValueError(f"images must be a number of them, got {stored['images']!r}")
+            raise ValueError(f"images must be an integer, got {stored['images']!r}")
         components = tuple(tuple(row) for row in values.pop("components").tolist())
         rest = {name: tuple(array.tolist()) for name, array in values.items()}
         return Colours(images=stored["images"], components=components, **rest)

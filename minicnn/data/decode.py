@@ -1,13 +1,13 @@
 """One photograph from a file, as the networks for ImageNet see it: a square of side x side pixels, or a part of it.
 
 The square is the centre of the picture with its shorter side brought to `side` pixels (Krizhevsky et al. 2012: 256).
-Only the part that is asked for is computed: with f = shorter side / `side` pixels of the file for one of the square,
+Only the part that is asked for is computed: with f = shorter side / `side`, pixels of the file per pixel of the square,
 pixel (top, left) of the square begins at (y0 + top f, x0 + left f) of the picture, where (y0, x0) is the corner of its
 centre square.  Pillow then resizes that box with a triangle filter as wide as f, which sees across the box's border.
 
 JPEG files that are much too large are decoded at 1/2, 1/4 or 1/8 of their size (Pillow's draft mode).  What a file is
 called does not matter, only what is in it: ImageNet itself has a PNG and some CMYK files called .JPEG.  EXIF data are
-not looked at, so turned photographs stay turned, as in everybody's ImageNet, unless `upright` is asked for.
+ignored, as is usual for ImageNet, so rotated photographs stay rotated, unless `upright` is asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 SUFFIXES = (".jpeg", ".jpg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm")
 
 
-# Errors that say nothing about a file: the same one can be read at another time.
+# Errors that say nothing about a file: it may be readable at another time.
 OF_THE_MACHINE = {errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT, errno.EAGAIN}
 
 
@@ -75,7 +75,7 @@ def read_whole(path: str | Path, longest: int) -> np.ndarray:
 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """The file as a picture of Pillow's; whatever goes wrong with it becomes an ImageError."""
+    """The file as a Pillow picture; whatever is wrong with it becomes an ImageError."""
     from PIL import Image
 
     try:
@@ -90,13 +90,13 @@ def _opened(path: str) -> Iterator[Any]:
     except Exception as error:  # damaged files make Pillow raise almost anything
         if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
             raise DataError(
-                f"{printable(path)} cannot be read and decoded now ({error}); see to it, and go on"
+                f"{printable(path)} cannot be read and decoded now ({error}); remove the cause, and go on"
             ) from error
         raise ImageError(path, _reason(path, error)) from error
 
 
 def _rgb(picture: Any, upright: bool) -> Any:
-    """In three channels of 8 bits."""
+    """The picture in three channels of 8 bits."""
     from PIL import Image, ImageOps
 
     if upright:
@@ -132,5 +132,5 @@ def _reason(path: str, error: Exception) -> str:
 
 
 def printable(path: str | Path) -> str:
-    """A path as a line of text that every terminal takes, whatever bytes are in it."""
+    """A path as a line of text that any terminal can show, whatever bytes are in it."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(path))

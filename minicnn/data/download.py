@@ -28,7 +28,7 @@ CHUNK = 2**18
 
 
 def fetch(source: Source, cache: Path) -> tuple[Version, Contents]:
-    """Downloads a version of the data set, stores it in the cache folder, and returns its files."""
+    """Download a version of the data set, store it in the cache folder, and return its files."""
     with storing(cache):  # find out now, not after the download
         cache.mkdir(parents=True, exist_ok=True)
         sweep(cache)
@@ -78,7 +78,7 @@ def official_archive(source: Source, _: Path) -> tuple[Version, Contents]:
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise DataError(
-            f"{source.url}: what came is not the archive ({len(content):,} bytes, md5 {found}, not {expected})"
+            f"{source.url}: what arrived is not the archive ({len(content):,} bytes, md5 {found}, not {expected})"
         )
     return read_members(io.BytesIO(content), source, source.url)
 
@@ -95,7 +95,7 @@ def _receive(response: http.client.HTTPResponse, most: int) -> bytes:
             content += chunk
             bar.update(len(chunk))
             if len(content) > most:
-                raise OSError(f"more than {most:,} bytes came")
+                raise OSError(f"more than {most:,} bytes arrived")
     if total and len(content) != total:
         raise OSError(f"the connection broke after {len(content):,} of {total:,} bytes")
     return bytes(content)
@@ -124,7 +124,7 @@ def npm_package(source: Source, cache: Path) -> tuple[Version, Contents]:
 
 
 def _reason(stderr: bytes) -> str:
-    """The telling line of what npm says: some lines "npm error code E404", the reason in words, a stack trace."""
+    """The line of npm's output that gives the reason in words, among error codes and a stack trace."""
     lines = stderr.decode(errors="replace").splitlines()
     telling = [line for line in lines if line.startswith(("npm error", "npm ERR!")) and len(line.split()) > 4]
     return telling[0] if telling else "npm pack made no package"

@@ -1,4 +1,4 @@
-"""Files of a data set: which they are, reading them verified, and storing them so that no half of one is ever seen."""
+"""The files of a data set: what they are, how they are verified, and stored so that half a file is never seen."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class File:
 
 @dataclass(frozen=True)
 class Archive:
-    """A tar file of a version.  An official one has a checksum; of any other, the files within are verified."""
+    """A tar file of a version.  An official one has a checksum; in any other, the files are verified."""
 
     name: str
     md5: str | None = None
@@ -108,7 +108,7 @@ def checksum(kind: str, content: bytes, records: int) -> str:
 
 
 def verify(content: bytes, file: File, where: str) -> None:
-    """DataError unless the content is the very file.  `where` names it in the message."""
+    """Raise DataError unless this is the content of that very file.  `where` names it in the message."""
     check_size(len(content), file, where)
     kind, expected = file.checksum.split(":")
     found = checksum(kind, content, file.images)
@@ -136,7 +136,7 @@ def read_file(path: Path, file: File) -> bytes:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns the errors of the file system into one that names the file."""
+    """Turn the errors of the file system into one that names the file."""
     try:
         yield
     except OSError as error:
@@ -151,7 +151,7 @@ def cache_folder() -> Path:
 
 
 def store(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Writes files, each of them complete or not at all, whatever happens and whoever else is writing the same."""
+    """Write files, each complete or not at all, whatever happens and whoever else writes the same ones."""
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
@@ -161,7 +161,7 @@ def store(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 @contextlib.contextmanager
 def storing(folder: Path) -> Iterator[None]:
-    """Turns the errors of the file system into one that says how to choose another folder."""
+    """Turn the errors of the file system into one that says how to choose another folder."""
     try:
         yield
     except OSError as error:
@@ -172,7 +172,7 @@ def storing(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path, age: float = STALE) -> None:
-    """Removes what processes that were killed more than `age` seconds ago have left behind."""
+    """Remove what processes that were killed more than `age` seconds ago have left behind."""
     for path in folder.glob(f"{TEMPORARY}*"):
         with contextlib.suppress(OSError):  # swept by another process, or not ours to remove
             if time.time() - path.stat().st_mtime > age:

@@ -1,12 +1,12 @@
-"""Data sets that are folders of pictures: ImageNet (ILSVRC 2012) as it is unpacked, or any with a folder a class.
+"""Data sets that are folders of pictures: ImageNet (ILSVRC 2012) as it is unpacked, or any with one folder per class.
 
     DIR/train/<class>/*.JPEG                     the name of a class is that of its folder, "n01440764"
     DIR/val/<class>/*.JPEG   or   DIR/val/*.JPEG and a file with the labels (ground_truth.py)
     DIR/<class>/*.jpg                            without train/; then, as without val/, every tenth file of a class,
                                                  in the order of names, is kept for validation
 
-Labels are 0, 1, ... in the order of the names of the classes.  Files are taken by the end of their name (decode.py
-lists which); hidden ones and others are left out and counted.  Links are followed, in circles not.
+Labels are 0, 1, ... in the order of the names of the classes.  Files are chosen by the end of their name (decode.py
+lists which); others are left out and listed, hidden ones are ignored.  Links are followed, but not in circles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from minicnn.data.decode import SUFFIXES, printable
 from minicnn.data.ground_truth import class_names, labels_of_flat
 
 TRAIN, VALIDATION = "train", ("val", "validation")
-KEPT = 10  # without a validation set: one file of so many is for validation
+KEPT = 10  # without a validation set, one file in this many is for validation
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Pictures:
 
 @dataclass(frozen=True)
 class PictureSet:
-    """classes: names of folders; readable: the same in words, where the data set says them; ignored: files left out."""
+    """classes: names of folders; readable: the same in words, if the data set has them; ignored: files left out."""
 
     classes: tuple[str, ...]
     readable: tuple[str, ...]
@@ -64,9 +64,9 @@ class PictureSet:
 
 
 def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> PictureSet:
-    """The data set in a folder.  labels: the file with those of a flat validation folder, if it is not found by itself.
+    """The data set in a folder.  labels: the file with those of a flat validation folder, if it has another name.
 
-    DataError where it is not one, or its parts do not fit together.
+    Raises DataError if it is not a data set, or if its parts do not fit together.
     """
     root = Path(root).expanduser()
     if not root.is_dir():
@@ -85,7 +85,7 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
     if missing := [name for i, name in enumerate(classes) if i not in present]:
         raise DataError(
             f"no pictures in {_some(missing)} of {printable(train_root)}; remove such a folder, or fill it: "
-            "labels are counted by folders"
+            "every folder is a class"
         )
     if validation_root is None:
         train, validation = _every_tenth(train)
@@ -102,7 +102,7 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
 
 
 def pictures_in(folder: str | os.PathLike[str]) -> list[str]:
-    """The paths of all pictures in a folder and below it, sorted; by their names."""
+    """The paths of all pictures in a folder and below it, sorted."""
     if not Path(folder).is_dir():
         raise DataError(f"there is no folder {printable(Path(folder))}")
     return [os.path.join(folder, name) for name in _files(Path(folder), "", [])]
@@ -114,7 +114,7 @@ def _is_flat(folder: Path) -> bool:
 
 
 def _by_class(root: Path, classes: tuple[str, ...], ignored: list[str]) -> Pictures:
-    """The pictures in root/<class>/, class by class; what is none is added to `ignored`."""
+    """The pictures in root/<class>/, class by class; other files are added to `ignored`."""
     names: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
@@ -125,7 +125,7 @@ def _by_class(root: Path, classes: tuple[str, ...], ignored: list[str]) -> Pictu
 
 
 def _every_tenth(pictures: Pictures) -> tuple[Pictures, Pictures]:
-    """(to train on, for validation); of a class with fewer than ten files, the last one where there are two."""
+    """(for training, for validation); of a class with 2 to 9 files, the last one is for validation."""
     kept = np.zeros(len(pictures), bool)
     for label in np.unique(pictures.labels):
         at = np.flatnonzero(pictures.labels == label)

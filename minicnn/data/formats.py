@@ -1,4 +1,4 @@
-"""The two forms of CIFAR's files: bytes in, images and labels out, not copied.
+"""The two forms of CIFAR's files: bytes in, images and labels out, without a copy.
 
 Both store an image as three planes of 32 x 32 bytes: all of red, then green, then blue.
 """

@@ -1,11 +1,11 @@
-"""What ImageNet says beside its pictures: the labels of a flat validation folder, and what the classes are called.
+"""What ImageNet says besides its pictures: the labels of a flat validation folder, and what the classes are called.
 
 Labels are found in the folder of the data set, in val/, or in the development kit unpacked beside them:
 
-    ILSVRC2012_validation_ground_truth.txt   a number a line, for the files in the order of their names; the numbers are
-                                             those of meta.mat in the development kit, which must be there too
+    ILSVRC2012_validation_ground_truth.txt   one number per line, for the files in the order of their names, as in
+                                             meta.mat of the development kit, which must be there too
     LOC_val_solution.csv                     Kaggle: ILSVRC2012_val_00000001,n01751748 111 108 472 249
-    val.txt, val_annotations.txt             a file and its class a line; the class by name, or by number from 0
+    val.txt, val_annotations.txt             one file and its class per line; the class by name, or by number from 0
 
 Names of classes: synset_words.txt, LOC_synset_mapping.txt, words.txt ("n01440764 tench, Tinca tinca"), or meta.mat.
 """
@@ -58,7 +58,7 @@ def labels_of_flat(
         if label is None and re.fullmatch("[0-9]{1,9}", found[name]) and int(found[name]) < len(classes):
             label = int(found[name])
         if label is None:
-            raise DataError(f"{printable(path)}: {found[name]!r}, of {printable(name)}, is no class of train")
+            raise DataError(f"{printable(path)}: {found[name]!r}, of {printable(name)}, is not a class of train")
         labels[i] = label
     return labels
 
@@ -92,7 +92,7 @@ def _synsets(root: Path, beside: Path | None) -> Iterator[Any]:
 
 
 def _stem(name: str) -> str:
-    """Names of the validation files are unique without folder and ending; Kaggle leaves the ending out."""
+    """Names of the validation files are unique without folder and suffix; Kaggle leaves the suffix out."""
     return os.path.splitext(os.path.basename(name))[0]
 
 

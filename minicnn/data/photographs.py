@@ -35,7 +35,7 @@ SAMPLE = 10_000  # training images that the colours are computed from, at most
 
 @dataclass
 class BadImages:
-    """What to do about a file that cannot be decoded: "fail" raises, "skip" says so, once a file, and goes on."""
+    """What to do about a file that cannot be decoded: "fail" raises, "skip" reports each file once and goes on."""
 
     policy: str = "fail"
     seen: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ def normalise(pixels: np.ndarray, by: Normaliser, noise: np.ndarray, *, out: np.
 
 
 def squares(pictures: Pictures, decoders: Decoders, bad: BadImages, *, batch: int) -> Labelled:
-    """(images, labels): all pictures in order, as squares of decoders.side pixels, uint8; those that can be decoded."""
+    """(images, labels) of all pictures that can be decoded, in order, as uint8 squares of decoders.side pixels."""
     return ahead(_joined(_squares(pictures, decoders, bad), batch), AHEAD)
 
 
@@ -164,7 +164,7 @@ def _chunks(views: Iterable[View]) -> Iterator[list[View]]:
 
 
 def _joined(chunks: Chunks, batch: int) -> Labelled:
-    """Small batches put together to larger ones, each of what is good of at least `batch` pictures but for the last.
+    """Chunks joined into batches: each but the last holds what is good of at least `batch` pictures.
 
     Where a batch ends does not depend on which pictures are good: ranks that begin in the middle have the same ones.
     """
@@ -193,7 +193,7 @@ def colours_of(
     cache: Path,
     on_images: Callable[[int], object] = lambda images: None,
 ) -> Colours:
-    """Those of a training set, from its pictures or SAMPLE of them drawn at random; kept in the folder `cache`."""
+    """The colours of a training set, from its pictures or SAMPLE of them drawn at random; kept in `cache`."""
     count = min(SAMPLE, len(pictures))
     key = json.dumps([pictures.fingerprint(), decoders.side, count, bad.policy])
     path = cache / "colours" / f"{sha256(key.encode()).hexdigest()[:16]}.json"
@@ -213,5 +213,5 @@ def colours_of(
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write_text(path, json.dumps(colours.as_json(), indent=2) + "\n")
     except OSError as error:
-        print(f"the colours of the training set are not kept for the next time: {error}", file=sys.stderr)
+        print(f"the colours of the training set cannot be kept for the next time: {error}", file=sys.stderr)
     return colours

@@ -52,7 +52,7 @@ def loads(content: bytes) -> Any:
 
 
 def _run(content: bytes) -> Any:
-    """The stack machine: one long `match`, an instruction a case.
+    """The stack machine: one long `match`, with one case per instruction.
 
     MARK puts the stack aside and begins another; SETITEMS, APPENDS and TUPLE take all of that one and go back.
     """

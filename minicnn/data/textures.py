@@ -1,4 +1,4 @@
-"""Textures: a data set made by formulas, so that everything runs with no network.
+"""Textures: a data set made by formulas, so that everything runs offline.
 
 For smoke runs and teaching only.  It says nothing about the paper: results on it are never shown as evidence.
 
@@ -67,7 +67,7 @@ def _split(n: int, seed: int, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _block(stream: Stream) -> tuple[np.ndarray, np.ndarray]:
-    """BLOCK images (BLOCK, 32, 32, 3) uint8 and their labels, as many of each class."""
+    """BLOCK images (BLOCK, 32, 32, 3) uint8 and their labels, equally many of each class."""
     rng = stream.generator()
     labels = rng.permutation(np.arange(BLOCK) % len(PATTERNS))
     column, row = np.meshgrid(np.arange(SIZE), np.arange(SIZE))

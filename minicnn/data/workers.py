@@ -4,12 +4,12 @@
         for pixels, errors in decoders.map(chunks):      # a chunk is a list of 1 .. CHUNK Views of one size
             ...                                          # pixels (n, crop, crop, 3) uint8, errors {index: why}
 
-Results come in the order of the chunks, whatever process did which and when.  A chunk goes to the process with the
-least to do; each has at most DEPTH at a time, and the memory is a ring of SLOTS a process, so nothing grows with the
-size of the data set.  `pixels` is a view of that memory, valid until the next chunk is asked for.
+Results come in the order of the chunks, whichever process decoded them.  A chunk goes to the process with the least
+to do; each has at most DEPTH at a time, and the memory has SLOTS places per process, so nothing grows with the size of
+the data set.  `pixels` is a view of that memory, valid until the next chunk is asked for.
 
 Processes are spawned, not forked: a fork of a program with threads, a BLAS or a GPU may hang.  They ignore Ctrl-C and
-polite kills, which may reach a whole group of processes: it is for the program to end them, by closing their pipes.
+SIGTERM, which may reach a whole group of processes: the program ends them, by closing their pipes.
 The memory has no name in the file system, so that it is gone with the last process that uses it, however that ends.
 """
 
@@ -115,7 +115,7 @@ class Decoders:
                     self._fetch()
 
     def _idle(self) -> _Process | None:
-        """The process with the least to do; None if it has enough."""
+        """The process with the least to do; None if even that one has enough."""
         least = min(self._processes, key=lambda one: len(one.given))
         return least if len(least.given) < DEPTH else None
 
@@ -137,7 +137,7 @@ class Decoders:
             except (EOFError, OSError):
                 self._report(one)
             del one.given[number]
-            if isinstance(errors, str):  # no fault of the picture
+            if isinstance(errors, str):  # not the fault of a picture
                 raise DataError(errors)
             found[number] = errors
         return found

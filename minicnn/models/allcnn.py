@@ -14,7 +14,7 @@
     conv10   3x3x384x1024,  1, 1              6
     conv11   1x1x1024x1024, 1, 0              6
     conv12   1x1x1024x1000, 1, 0              6     the pad is not printed (E33)
-    pool     6x6   average                    global: every size of image from 35 pixels on works
+    pool     6x6   average                    global: images of 35 pixels or more work
 
 The tables fit images of 224 pixels and divisions that round down; the 227 of Caffe's AlexNet would give 7x7 at the end.
 
@@ -47,7 +47,7 @@ def _first(n: int) -> tuple[int, ...]:
     return tuple(range(1, n + 1))
 
 
-# As printed in S8 to S13.  With the filters kept, what reads a CReLU layer has twice the weights; halved, as many.
+# As printed in S8 to S13.  What reads a CReLU layer has twice the weights, or as many as before if that is halved.
 VARIANTS: dict[str, Variant] = {
     "baseline": Variant("relu", dropout=0.0),
     "crelu-conv1-4": Variant("crelu", _first(4), dropout=0.0),

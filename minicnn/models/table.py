@@ -1,4 +1,4 @@
-"""Networks as tables: one row a layer, as the paper prints them.
+"""Networks as tables: one row per layer, as the paper prints them.
 
     build([Conv("conv1", 96, k=3, pad=1, act="crelu"), MaxPool("pool1", k=3, stride=2), ...], channels=3)
 
@@ -48,7 +48,7 @@ class MaxPool:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dropout; a rate of 0 leaves no layer behind."""
+    """Dropout; with a rate of 0 there is no layer."""
 
     name: str
     rate: float
@@ -114,7 +114,7 @@ def build(
 
 
 def scaled(filters: float, scale: float) -> int:
-    """A width of the paper, multiplied for a small machine; at least 1."""
+    """A width from the paper, scaled for a small machine; at least 1."""
     if not 0 < scale < math.inf:
         raise ValueError(f"the scale of a network must be positive, got {scale}")
     return max(1, round(filters * scale))

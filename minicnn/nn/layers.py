@@ -77,9 +77,9 @@ class Linear(Module):
 class BatchNorm(Module):
     """Batch normalisation over all axes but the last.
 
-    In training, the moments of the batch; they also update the running ones, which are used in evaluation:
-    running = (1 - momentum) running + momentum batch, the variance in its unbiased form (as in PyTorch).  The batch is
-    the whole one where it is spread over many processes.
+    Training uses the moments of the batch, of the whole batch where many processes share it.  They also update the
+    running ones, which evaluation uses: running = (1 - momentum) running + momentum batch, with the unbiased variance
+    (as in PyTorch).
     """
 
     def __init__(self, c: int, *, eps: float = 1e-5, momentum: float = 0.1, scheme: Scheme = init.ones):

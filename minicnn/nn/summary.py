@@ -72,7 +72,7 @@ def describe(model: Sequential, input_shape: tuple[int, ...]) -> Summary:
 
 
 def summary(model: Sequential, input_shape: tuple[int, ...]) -> Summary:
-    """Print the table of a model for inputs of shape `input_shape`, such as (32, 32, 3); give it as data too."""
+    """Print the table of a model for inputs of shape `input_shape`, such as (32, 32, 3); return it as data too."""
     table = describe(model, input_shape)
     print(table)
     return table

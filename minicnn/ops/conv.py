@@ -16,7 +16,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     """y = U(x) W + b.        gW = U(x)' g,    gx = U'(g W'),    gb = sum of g.
 
     x (N, H, W, C), w (kh, kw, C, F), b (F,) -> y (N, OH, OW, F).  U lists the windows of x as rows (im2col).
-    W = w.reshape(-1, F) is the paper's matrix: one filter a column.  As in all of deep learning the filter is
+    W = w.reshape(-1, F) is the paper's matrix: one filter per column.  As in all of deep learning the filter is
     not flipped, so this is a correlation:  y[n, p, q, f] = sum_ijc x[n, p s + i, q s + j, c] w[i, j, c, f] + b[f].
 
     U(x) has kh*kw times the size of x.  It is built a few images at a time, and built again for the derivative.

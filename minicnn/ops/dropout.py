@@ -9,10 +9,10 @@ from minicnn.random import Stream
 
 @op
 def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
-    """y = m x / q, where m is 1 with probability q = 1 - rate and 0 else ("inverted": E y = x).    gx = m g / q.
+    """y = m x / q, where m is 1 with probability q = 1 - rate and 0 otherwise ("inverted": E y = x).    gx = m g / q.
 
     The mask is a function of the stream and of each sample's position in the batch (minicnn/random.py): 16 random
-    bits an element, compared with rate * 2^16 rounded to an integer; q is exactly the probability that results.
+    bits per element, compared with rate * 2^16 rounded to an integer; q is exactly the probability that results.
     """
     if not 0 <= rate < 1:
         raise ValueError(f"dropout: rate must be in [0, 1), got {rate}")

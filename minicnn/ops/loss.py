@@ -30,7 +30,7 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = N
 
     logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - onehot(labels)) / N.
 
-    `total` if these are N samples of a batch of so many: then y is their share of its mean, the sum divided by `total`.
+    If these are N of the `total` samples of a batch, y is their share of its mean: the sum divided by `total`.
 
     Labels on the host are checked to lie in 0 .. classes - 1.  Checking labels that are on a GPU would make the
     program wait for it, so there a label out of range gives NaN, loss and gradient, instead of an error.

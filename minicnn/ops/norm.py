@@ -14,7 +14,7 @@ from minicnn.parallel import sum_over_batch
 def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
     """Mean and (biased) variance of each channel: x (N, ..., C) -> (C,), (C,).
 
-    `part` if x is this rank's part of a batch: then they are those of the whole batch, the same on every rank.
+    If x is this rank's `part` of a batch, they are those of the whole batch, the same on every rank.
     """
     check_float("batch_moments", "x", x)
     part, count = part_and_count(x, part)
@@ -29,7 +29,7 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
         centred = x[piece] - mean
         total[...] = sum_to_channels(centred * centred)
 
-    with device_of(x).active():  # Op.pair does so for ops, which this is not
+    with device_of(x).active():  # as Op.pair does for ops; this is not one
         mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
         sum_over_batch(add_values, len(x), sample_bytes, into=mean)
         mean = part.sum(mean) / count
@@ -62,8 +62,8 @@ def batch_norm(
                 gx = s (g - gbeta / M - h ggamma / M)
     evaluation  `moments` given and `fixed`: constants, gx = s g
 
-    `part` if x is this rank's part of a batch: moments, M and the two sums in gx are those of the whole batch, while
-    ggamma and gbeta are this rank's summands, as the gradients of all other parameters are.
+    If x is this rank's `part` of a batch, the moments, M and the two sums in gx are those of the whole batch, while
+    ggamma and gbeta are this rank's summands, like the gradients of all other parameters.
     """
     check_norm(x, gamma, beta, moments, fixed)
     xp = array_module(x)

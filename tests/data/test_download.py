@@ -70,7 +70,7 @@ def test_npm_is_asked_when_the_official_archive_is_not_there(tmp_path, cache):
 
 def test_what_is_not_the_archive_is_not_stored(tmp_path, cache):
     for content in (b"", b"<html>sign in first</html>", MINI.archives["mini-bin.tar.gz"][:-9]):
-        with pytest.raises(DataError, match=rf"what came is not the archive \({len(content):,} bytes, md5"):
+        with pytest.raises(DataError, match=rf"what arrived is not the archive \({len(content):,} bytes, md5"):
             load_source(published(tmp_path, content))
         assert stored(cache) == set()
     check(load_source(published(tmp_path)), MINI)  # nothing is spoilt
@@ -196,7 +196,7 @@ def server():
     ("path", "message"),
     [
         ("short", "(broke after 100 of 5,000 bytes|IncompleteRead)"),
-        ("long", "more than .* bytes came"),
+        ("long", "more than .* bytes arrived"),
         ("odd", "not the archive"),
         ("none", "Not Found"),
     ],

@@ -68,7 +68,7 @@ def test_a_flat_validation_folder(root):
     with pytest.raises(DataError, match="no label for 1 files"):
         picture_set(root, elsewhere)
     elsewhere.write_text(by_name.replace(f" {CLASSES[0]}", " n00000000"))
-    with pytest.raises(DataError, match="'n00000000'.* is no class of train"):
+    with pytest.raises(DataError, match="'n00000000'.* is not a class of train"):
         picture_set(root, elsewhere)
 
 

@@ -107,7 +107,7 @@ def test_colours_are_kept(data, one, tmp_path, capsys):
     assert colours_of(data.train, one, BadImages(), tmp_path) == colours
     (tmp_path / "file").touch()
     assert colours_of(data.train, one, BadImages(), tmp_path / "file") == colours
-    assert "not kept for the next time" in capsys.readouterr().err
+    assert "cannot be kept for the next time" in capsys.readouterr().err
 
 
 def test_squares_come_in_order(data, one):
