@@ -12,7 +12,7 @@ class Task(NamedTuple):
     title: str
     level: str
     minutes: int
-    numpy_alone: bool = False  # the answer may not import the rest of this repository, which contains a solution
+    numpy_alone: bool = False  # the rest of this repository has the answer, so importing it is refused
 
 
 TASKS = {

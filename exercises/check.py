@@ -57,8 +57,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("task", nargs="?", help="the name of a task")
     p.add_argument("answer", nargs="?", type=Path, help="your Python file")
     p.add_argument("--list", action="store_true", help="list the tasks, and stop")
-    p.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    p.add_argument("--seconds", type=float, default=60, help="stop the answer after this time (default 60)")
+    p.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    p.add_argument("--seconds", type=float, default=60, help="stop the answer after this long (default 60)")
     p.add_argument("--dry-run", action="store_true", help="say what would be checked, and stop")
     args = p.parse_args(arguments)
     if args.list:
@@ -73,7 +73,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def grade(task: str, answer: Path, seed: int, seconds: float) -> tuple[str, str]:
-    """The verdict of exercises/worker.py; "wrong" if the answer ran too long or ended the process before it."""
+    """The verdict of exercises/worker.py, or a message that the answer has prevented one."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "verdict.json"

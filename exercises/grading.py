@@ -1,4 +1,4 @@
-"""What the checks share: calling an answer, comparing numbers, and explaining what is wrong so that students learn."""
+"""What the checks share: calling an answer, comparing numbers, and saying what is wrong in a way that teaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IMPORTERS = ("importlib", "pkgutil", "runpy")  # modules of the standard library
 
 
 class AnswerError(Exception):
-    """The answer is not right yet.  The message names the input, the expected and the actual output."""
+    """The answer is not right yet.  The message names the input, what was expected and what it got."""
 
 
 def call(answer: ModuleType, name: str, *args: Any, **options: Any) -> Any:
@@ -60,7 +60,7 @@ def shown(value: Any) -> str:
 
 
 def same(what: str, got: Any, expected: np.ndarray, *, given: str = "", tolerance: float = 1e-9) -> None:
-    """AnswerError, naming the worst entry, unless `got` equals `expected` up to `tolerance` times the largest entry.
+    """Raise AnswerError, naming the worst entry, unless `got` equals `expected` up to `tolerance` of the largest entry.
 
     given    the input in words, for the message
     """
@@ -111,7 +111,7 @@ def _on(given: str) -> str:
 
 
 def numpy_alone(path: Path) -> None:
-    """AnswerError if the file imports anything but NumPy and the standard library: it might contain the answer."""
+    """Raise AnswerError if the file imports anything but NumPy and the standard library: the answer may be in there."""
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names):

@@ -52,7 +52,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _after_fork() -> None:
-    """In a forked child the threads that hold the lock, or were within, are gone."""
+    """In a forked child the threads that hold the lock, or were inside, are gone."""
     global _lock, _users
     _lock, _users = threading.Lock(), 0
 

@@ -63,7 +63,7 @@ def crelu_inverse(y: np.ndarray, *, axis: int = -1) -> np.ndarray:
 def concatenated(x: np.ndarray, *, activation: Callable[..., np.ndarray], axis: int = -1, **options: Any) -> np.ndarray:
     """[activation(x), activation(-x)] on the axis: (..., C, ...) -> (..., 2C, ...); crelu is the one of relu.
 
-    `activation` is a function of this file, `options` are what it takes beside x.
+    `activation` is a function of this file, `options` are what it takes besides x.
     """
     x = floats(x)
     return blocks(activation(x, **options), activation(-x, **options), axis)

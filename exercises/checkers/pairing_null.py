@@ -47,7 +47,7 @@ def examine_random(answer: ModuleType, shape: tuple[int, int, int, int], draws: 
     if (got != again).any():
         raise AnswerError("random_mu gives two results for the same rng: draw from the given rng")
     if (got == got[0]).all():
-        raise AnswerError(f"random_mu({shape}, {draws}, rng) repeats its draws: draw anew for every row")
+        raise AnswerError(f"random_mu({shape}, {draws}, rng) repeats its draws: draw afresh for every row")
     examine_distribution(f"random_mu({shape}, {draws}, rng)", got, math.prod(shape[:3]))
 
 

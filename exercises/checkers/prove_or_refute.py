@@ -40,7 +40,7 @@ def check(answer: ModuleType, rng: np.random.Generator) -> None:
     if not isinstance(answers, dict):
         raise AnswerError(f"answers() should return a dict, got {type(answers).__name__}")
     if missing := [name for name in BOUNDS if name not in answers]:
-        raise AnswerError(f"answers() says nothing of {', '.join(missing)}")
+        raise AnswerError(f"answers() says nothing about {', '.join(missing)}")
     for name, bound in BOUNDS.items():
         examine(name, bound, answers[name])
 

@@ -1,7 +1,7 @@
 """Break the paper's bound for max pooling, Theorem S1.5 under assumption (S1) as printed.
 
-w_i^j (D,) is filter i starting at coordinate j stride, and x = sum of c[i, j] w_i^j.  Assumption (S1): for each filter,
-at most one c[i, j] is > 0.  The theorem: ||x - x'|| / ||x|| <= sqrt((L - l) / l).
+w_i^j (D,) is filter i from coordinate j stride on, and x = sum of c[i, j] w_i^j.  Assumption (S1): for each filter at
+most one c[i, j] is > 0.  The theorem: ||x - x'|| / ||x|| <= sqrt((L - l) / l).
 """
 
 import numpy as np

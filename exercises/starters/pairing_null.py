@@ -1,6 +1,6 @@
 """How opposed are random filters?  The paper's mu (section 2.1), its null distribution, and a p-value.
 
-Filters w are (k, k, C, K), with one filter per column of w.reshape(-1, K).
+Filters w are (k, k, C, K), one per column of w.reshape(-1, K).
 """
 
 import numpy as np

@@ -33,9 +33,9 @@ class Correlation(NamedTuple):
 
 
 def outgoing_correlation(w: Array, channels: int | None = None) -> Correlation:
-    """Of the weights w that follow a CReLU: filters (kh, kw, 2 C, K), or a matrix (positions * 2 C, K).
+    """The cosines of the weights w that follow a CReLU: filters (kh, kw, 2 C, K), or a matrix (positions * 2 C, K).
 
-    channels    2 C; None: the last axis but one of w.  To be given for a matrix on flattened maps.
+    channels    2 C; None: the last axis but one of w.  Needed for a matrix on flattened maps.
     """
     channels = (w.shape[-2] if w.ndim > 1 else 0) if channels is None else channels
     if not w.size or w.ndim < 2 or channels < 2 or channels % 2 or w.size % (channels * w.shape[-1]):

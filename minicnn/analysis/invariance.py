@@ -15,14 +15,14 @@ may one that gives the same number at many places (behind padding, the bias), if
 kinds out unless asked, and they are counted.  A filter that never fires has no score at all.
 
 Chance is 1 only where all places are alike.  Places where a filter gives the same number whatever the image (the border
-of a padded 1x1 convolution, conv7 of the CIFAR networks) never fire, and the others the more often: of 100 places of
-which 36 are such, chance is 1 / 0.64 = 1.56.
+of a padded 1x1 convolution, conv7 of the CIFAR networks) never fire, so the others fire more often: with 36 such places
+among 100, chance is 1 / 0.64 = 1.56.
 
 The paper takes one side for ReLU networks and two for CReLU networks, so a difference may be one of the measure
 rather than of the network.  Both are taken here for every network, from the same forward passes.
 
-**Cost.**  Thresholds need one pass over the images, the counting one more and one for every transformation.  Of a
-pass, all layers are used at once.  A filter fires at a hundredth of the places, so the counting looks at those alone.
+**Cost.**  Thresholds need one pass over the images, the counting one more and one for every transformation.  Each
+pass serves all layers.  A filter fires at a hundredth of the places, so the counting looks at those alone.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Score:
-    """Of the F filters of one layer on one side; on the host."""
+    """The counts and scores of the F filters of one layer, on one side; on the host."""
 
     threshold: np.ndarray  # (F,)
     fired: np.ndarray  # (F,) places where it fires for the images themselves
     both: dict[str, np.ndarray]  # by transformation: (F,) places where it fires for both
     places: int
-    rate: float  # that was asked for
+    rate: float  # the one that was asked for
 
     @property
     def global_rate(self) -> np.ndarray:

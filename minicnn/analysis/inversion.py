@@ -1,4 +1,4 @@
-"""Images back from the features of a trained CReLU network (Figure 5), and what pooling leaves of them (Table S1).
+"""Images from the features of a trained CReLU network (Figure 5), and what pooling leaves of them (Table S1).
 
 The features of a layer are inverted step by step, the last layer first, with nothing learned:
 
@@ -82,9 +82,9 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
 
 
 def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = ITERATIONS) -> Array:
-    """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` of METHODS.
+    """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` is one of METHODS.
 
-    iterations   at most so many steps of least squares in each layer ("global")
+    iterations   the most steps of least squares in each layer ("global")
     """
     if method not in METHODS:
         raise ValueError(f"reconstruct: method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -110,7 +110,7 @@ def _through_pool(pooled: PooledConvolution, before: Array, y: Array, maps: Pool
     cells = pooled.reconstruct(PooledMaps(estimate, maps.switches), regions).reshape(-1, channels)  # (R ph pw, C)
     size = n * height * width + 1
     numbers = xp.arange(1, size).reshape(n, height, width, 1).astype(np.float64)
-    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 is no pixel
+    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 means none
     count = xp.maximum(xp.bincount(places, minlength=size)[1:], 1)
     total = xp.stack([xp.bincount(places, weights=cells[:, c], minlength=size)[1:] for c in range(channels)], -1)
     return (total / count[:, None]).reshape(before.shape).astype(before.dtype)

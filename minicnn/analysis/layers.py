@@ -83,7 +83,7 @@ def responses(model: Sequential, x: Array) -> Iterator[tuple[str, Array]]:
 
 
 def outgoing_weights(model: Sequential) -> dict[str, tuple[Array, int]]:
-    """Of every filter layer with CReLU: the weights of the layer that reads it, and how many channels it reads.
+    """For every filter layer with CReLU: the weights of the layer that reads it, and how many channels it reads.
 
     Pooling, dropout and flattening in between keep the channels apart; anything else ends the search.
     """

@@ -25,7 +25,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 class Pairing(NamedTuple):
-    """Of K filters, on the host.  A filter of zeros has no direction: -1 and NaN."""
+    """The pairs of K filters, on the host.  A filter of zeros has no direction: -1 and NaN."""
 
     partner: np.ndarray  # (K,) integers: j(i)
     mu: np.ndarray  # (K,) float64
@@ -105,8 +105,8 @@ def expected_mu(filters: int, dimensions: int) -> float:
 def compare(mu: np.ndarray, null: np.ndarray) -> Comparison:
     """Means, quantiles, and the two-sample Kolmogorov-Smirnov test of mu against the random mu.
 
-    The test takes all mu for independent.  They are not quite (if j is the pair of i, then i is often that of j), so
-    the p-value is a guide: 1e-8 means something, 0.03 does not.
+    The test assumes that all mu are independent.  They are not quite (if j is the pair of i, then i is often that of
+    j), so the p-value is a guide: 1e-8 means something, 0.03 does not.
     """
     from scipy.stats import ks_2samp
 

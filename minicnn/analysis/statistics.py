@@ -4,7 +4,7 @@ Two things are random: the seed of a training (weights, order of images, dropout
 
     paired_difference   over seeds: networks with the same seed are a pair; Student's t interval of the mean difference
     bootstrap           over test images: the same images for both networks; percentile interval
-    holm                of many tests, such as one for each layer: which of them still show something
+    holm                of many tests, such as one for each layer: which of them still show a difference
     mcnemar             over test images, of two networks: the exact sign test on the images that one of them gets wrong
 
 An interval over seeds speaks about the *method* on this test set, one over images about *these networks* on images like
@@ -36,7 +36,7 @@ class Interval:
 
     @property
     def half(self) -> float | None:
-        """Half its width, for what is behind a plus-minus sign."""
+        """Half its width: what follows a plus-minus sign."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
@@ -72,11 +72,11 @@ def t_test(values: Sequence[float] | np.ndarray) -> float:
 
 
 def holm(p: Sequence[float], level: float = 1 - CONFIDENCE) -> list[bool]:
-    """Which of several tests show something, so that the chance of even one false finding is at most `level`.
+    """Which of several tests show a difference, so that the chance of even one false finding is at most `level`.
 
     Holm's method: the smallest p is compared with level / m, the next with level / (m - 1), ... until one is larger.
     """
-    if not all(0 <= one <= 1 for one in p):  # NaN neither
+    if not all(0 <= one <= 1 for one in p):  # nor NaN
         raise ValueError(f"holm: p-values must be between 0 and 1, got {list(p)}")
     shown = [False] * len(p)
     for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
@@ -100,8 +100,8 @@ def bootstrap(
 ) -> Interval:
     """The difference of the errors of a and b over the same test images, in points, with a percentile interval.
 
-    wrong_a, wrong_b    (images,) or (networks, images) bool: which images they get wrong; of several networks of a
-                        kind the mean is taken, image by image
+    wrong_a, wrong_b    (images,) or (networks, images) bool: which images they get wrong; several networks of a kind
+                        are averaged, image by image
     A bootstrap sample of the images is, in terms of their differences d, a multinomial draw of how often each distinct
     value of d occurs: the same distribution as drawing images one by one, and much faster.
     """

@@ -101,7 +101,7 @@ def _decompress(stream: BinaryIO) -> gzip.GzipFile | lzma.LZMAFile:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream that refuses to go on for ever: a small archive can claim, and decompress to, any size."""
+    """A stream that does not go on forever: a small archive can claim, and decompress to, any size."""
 
     def __init__(self, stream: gzip.GzipFile | lzma.LZMAFile, left: int) -> None:
         self.stream, self.left = stream, left

@@ -1,7 +1,7 @@
 """Batches of a training set, brought to a GPU without making it wait.
 
-A data set that fits lives there, as bytes: a batch is one kernel (cuda/augment.cu).  Of one that does not fit, the next
-batch is copied while the network computes on the last: to page-locked memory, and from there on a stream of its own.
+A data set that fits lives there, as bytes: a batch is one kernel (cuda/augment.cu).  If it does not fit, the next batch
+is copied while the network computes on the last: to page-locked memory, and from there on a stream of its own.
 Both give the same batches as the source they are made from.
 """
 
@@ -85,7 +85,7 @@ class StagedBatches:
 
 
 class Slot:
-    """A place for one batch: page-locked memory, as much on the device, and who is still busy with them."""
+    """A place for one batch: page-locked memory, equally much on the device, and the events after their last use."""
 
     def __init__(self, device: Device):
         assert device.cuda is not None

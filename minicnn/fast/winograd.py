@@ -31,8 +31,8 @@ gradient cut into 4x4 tiles:
 
 V is 2.25 times as large as x; it is computed again for the derivative rather than kept.  The gradient of the image is
 also a 3x3 convolution, of g with the filters turned around, and that takes fewer passes over memory than the last two
-lines: cpu/winograd.py does it so, while cpu/winograd_wide.py and cuda/winograd.py, which have gM at hand, do as they
-say.
+lines: cpu/winograd.py does that, while cpu/winograd_wide.py and cuda/winograd.py, which have gM at hand, follow the
+lines.
 
 The bias.  The column of A' that belongs to the point 1 is (1, 1, 1, 1): what is added to M at the place (1, 1) of a
 tile comes out at all 16 pixels.  And the sum of a tile's gradients is gM at that place.

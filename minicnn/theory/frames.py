@@ -1,6 +1,6 @@
 """Filters as a frame: how much of a vector do its inner products with the filters keep?
 
-W (D, K) holds one filter phi_k a column (`w.reshape(-1, F)` of convolution filters).  On V = span of the columns:
+W (D, K) holds one filter phi_k per column (`w.reshape(-1, F)` of convolution filters).  On V = span of the columns:
 
     analysis     T v = (<v, phi_1>, ..., <v, phi_K>) = W' v          what a layer computes
     synthesis    T' c = sum c_k phi_k = W c                          its adjoint
@@ -52,7 +52,7 @@ class LayerBounds(NamedTuple):
 def check_matrix(where: str, W: Array) -> None:
     """W is (D, K), neither 0, finite, float32 or float64, and not all zero."""
     if W.ndim != 2 or 0 in W.shape:
-        raise ValueError(f"{where}: W must be a matrix (D, K), one filter a column, neither 0, got shape {W.shape}")
+        raise ValueError(f"{where}: W must be a matrix (D, K), one filter per column, neither 0, got shape {W.shape}")
     check_numbers(where, "W", W)
     if not bool((W != 0).any()):
         raise ValueError(f"{where}: W is zero: it spans nothing and has no frame bounds")
@@ -150,10 +150,10 @@ def layer_bounds(conv: Convolution, *, iterations: int = 100) -> LayerBounds:
     up to DENSE_ENTRIES entries: by SVD, to rounding, with the rank.  A larger one: by iteration on the smaller of
     T' T and T T', which have the same non-zero eigenvalues, with rank None:
 
-    upper    Lanczos (eigsh) to a relative 1e-6.  Never above the truth but for rounding.
-    lower    the least eigenvalue, which is hard: the gaps around it are tiny beside `upper`, and Lanczos does not
-             get there.  LOBPCG until the residual is below 1e-9 upper, at most `iterations` steps; with TileInverse
-             if T has at least as many rows as columns (fast), else without (slow).  Never below the truth but for
+    upper    Lanczos (eigsh) to a relative 1e-6.  Never above the truth except for rounding.
+    lower    the least eigenvalue, which is hard: the gaps around it are tiny compared with `upper`, and Lanczos does
+             not get there.  LOBPCG until the residual is below 1e-9 upper, at most `iterations` steps; with TileInverse
+             if T has at least as many rows as columns (fast), else without (slow).  Never below the truth except for
              rounding, and too large while it has not converged.  `lower_error` = ||S v - lower v|| tells: some
              eigenvalue is that close to `lower`.
 

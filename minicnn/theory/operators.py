@@ -3,7 +3,7 @@
     T : image (H, W, C) -> responses (OH, OW, F),    T x = conv2d(x, w)    (no bias)
 
 is the analysis operator of the frame that consists of all shifts of all filters (minicnn/theory/frames.py); its
-adjoint T' is the synthesis operator.  T' is the paper's D x nK matrix W for images: one shifted filter a column.
+adjoint T' is the synthesis operator.  T' is the paper's D x nK matrix W for images: one shifted filter per column.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def on_columns(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """`work` of a batch (N, *shape) as a function of host columns, for scipy: (size,) or (size, N) -> (other size, N).
 
-    It is done on the device of `like` and in its precision.
+    The work is done on the device of `like` and in its precision.
     """
     device = device_of(like)
 
@@ -74,7 +74,7 @@ class Convolution:
 
     @property
     def shape(self) -> Pair2:
-        """Of the matrix: (OH OW F, H W C)."""
+        """The shape of the matrix: (OH OW F, H W C)."""
         return math.prod(self.output_shape), math.prod(self.input_shape)
 
     def analysis(self, x: Array) -> Array:
@@ -137,7 +137,7 @@ class Convolution:
 
 
 class TileInverse:
-    """An approximate inverse of S = T' T + damping, for iterations that would be slow without: overlapping tiles.
+    """An approximate inverse of S = T' T + damping, for iterations that would be slow without it: overlapping tiles.
 
         M r = sum over tiles i of  E_i (E_i' S E_i)^-1 E_i' r          (additive Schwarz)
 

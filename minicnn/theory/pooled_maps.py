@@ -91,7 +91,7 @@ class PooledConvolution:
         """||x - x'|| / ||x|| of every region of images x (N, H, W, C): (N, PH, PW), float64; 0 where x is 0.
 
         x' is a projection, so ||x - x'||^2 = ||x||^2 - z' G+ z with the Gram matrix G = W^' W^, looked up in that of
-        all shifts; one Cholesky factorisation a region, in float64.  Columns are scaled to norm 1 and
+        all shifts; one Cholesky factorisation per region, in float64.  Columns are scaled to norm 1 and
         delta = 20 F eps is added to the diagonal, so dependent shifts do no harm.  The square of the ratio is right to
         about delta / (least non-zero eigenvalue of G): where all of x is recovered, expect 1e-6, not 1e-16.
         """

@@ -46,7 +46,7 @@ class Pooled(NamedTuple):
 
 
 class Matrices(NamedTuple):
-    """x (D,) = W_x c and the matrices of the theorem, one shifted filter a column."""
+    """x (D,) = W_x c and the matrices of the theorem, one shifted filter per column."""
 
     x: Array
     W_x: Array

@@ -1,4 +1,4 @@
-"""Images back from convolution + CReLU features (the paper's Proposition 2.1 and Algorithm 1).
+"""Images from convolution + CReLU features (the paper's Proposition 2.1 and Algorithm 1).
 
     y = crelu(conv2d(x, w, b))    ->    z = crelu_inverse(y) - b = T x    ->    x' = an image with T x' = z
 
@@ -29,7 +29,7 @@ from minicnn.theory.frames import pseudoinverse
 from minicnn.theory.operators import Convolution, check_filters
 
 METHODS = ("region", "global")  # recover_regions, least_squares
-ITERATIONS = 200  # steps of least squares, at most, unless one says otherwise
+ITERATIONS = 200  # the most steps of least squares, by default
 
 
 class NotConverged(RuntimeWarning):
@@ -46,7 +46,7 @@ class Layer(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What least_squares found, and how; histories have a row a step, the first for the start, on the host."""
+    """What least_squares found, and how; histories have one row per step, the first for the start, on the host."""
 
     x: Array  # (N, H, W, C)
     residuals: np.ndarray  # (steps + 1, N): ||z - T x|| / ||z||, as updated by the iteration
@@ -70,14 +70,14 @@ def responses(y: Array, b: Array | None = None) -> Array:
 def recover_regions(z: Array, w: Array, size: Size, *, stride: Size = 1, pad: Pad = 0) -> Array:
     """x' from z = T x, every window by itself: (N, OH, OW, F) -> (N, H, W, C).
 
-    Of a window v the pseudoinverse gives (W')+ W' v, its orthogonal projection onto the span of the filters: v
+    For a window v the pseudoinverse gives (W')+ W' v, its orthogonal projection onto the span of the filters: v
     itself if they span everything (rank kh kw C).  A pixel is the mean over the windows that cover it, and 0 if none
     does.  What a window says about the padding is dropped.
     """
     xp = array_module(z)
     windows = _windows("recover_regions", z, w, size, stride, pad)
     inverse = pseudoinverse(w.reshape(-1, w.shape[3]))  # (F, kh kw C)
-    blocks = z.reshape(-1, w.shape[3]) @ inverse  # a row a window
+    blocks = z.reshape(-1, w.shape[3]) @ inverse  # one row per window
     total = fold(blocks.reshape(*z.shape[:3], *w.shape[:3]), windows)
     count = fold(xp.ones((1, *windows.out, *windows.k, 1), z.dtype), windows)  # (1, H, W, 1)
     return total / xp.maximum(count, 1)
@@ -97,15 +97,16 @@ def least_squares(
 
     z (N, OH, OW, F).  Starts at 0 and stops when the gradient g = T' r - damping x, r = z - T x, has
     ||g|| <= tolerance max(||T' z||, ||T|| ||r||) for every image (tolerance None: the eps of the dtype) or after
-    `iterations` steps; an image that is there stays so.  (||T|| ||r|| is for the rounding error of g where z is no
-    T x and r stays large: below it the directions are noise, and the iteration would diverge.)  The error of x is then
-    at most tolerance cond(T' T) or so: with badly conditioned filters a small gradient is not yet a small error.
+    `iterations` steps; an image that has got there stays as it is.  (||T|| ||r|| is for the rounding error of g where
+    z is not a T x and r stays large: below it the directions are noise, and the iteration would diverge.)  The error of
+    x is then at most tolerance cond(T' T) or so: with badly conditioned filters a small gradient is not yet a small
+    error.
 
     inverse    a symmetric approximation of (T' T + damping)^-1, such as TileInverse(conv, damping=damping): far fewer
                steps where T is badly conditioned
     callback   called with (step, x) after every step: for error curves
 
-    If T is not injective, this finds the solution of least norm, x' = T+ z; but with `inverse` another one.
+    If T is not injective, this finds the solution of least norm, x' = T+ z; with `inverse` it finds another.
     """
     xp = array_module(z)
     _check_responses("least_squares", z)

@@ -2,7 +2,7 @@
 
 Numbered as LaTeX numbers them, in the order of the source: 1 CIFAR, 2 CIFAR with VGG, 3 others on CIFAR, 4 ImageNet,
 5 others on ImageNet, 6 correlations. Every table is a tuple of rows. `label` is what the paper prints (with a hyphen
-for its dashes), the fields beside it are for looking up, and `*_error` is the number behind a plus-minus sign. Error
+for its dashes), the fields beside it are for looking up, and `*_error` is the number after a plus-minus sign. Error
 rates are in percent. E26 and the like are entries of docs/errata.md.
 """
 
@@ -105,7 +105,7 @@ class ImagenetRow:
 
 
 # E30: the text calls conv1-4 the best, which holds for one crop; with ten crops conv1,4,7 is.
-# E29: (all) and (conv1,4,7) were trained otherwise than the rest (training.py).
+# E29: (all) and (conv1,4,7) were trained differently from the rest (training.py).
 TABLE_4 = (
     ImagenetRow("Baseline", "baseline", 41.81, 19.74, 38.03, 17.17),
     ImagenetRow("AVR (conv1-4)", "avr-conv1-4", 41.12, 19.25, 37.32, 16.49),
@@ -148,7 +148,8 @@ TABLE_5 = (
 class CorrelationRow:
     """Mean correlation of the outgoing weights of the two phases of a filter (pair), and of others (non-pair).
 
-    The model is crelu-conv1-7 on ImageNet; `label` is the layer. What is behind the plus-minus sign is not said.
+    The model is crelu-conv1-7 on ImageNet; `label` is the layer. The paper does not say what follows its plus-minus
+    sign.
     """
 
     label: str
@@ -174,7 +175,7 @@ TABLE_6 = (
 class ReconstructionRow:
     """Mean of ||x - x'|| / ||x||, x' reconstructed after CReLU and max pooling, with learned and random filters.
 
-    The model is ("crelu", "half"); `label` is the layer. What is behind the plus-minus sign is not said.
+    The model is ("crelu", "half"); `label` is the layer. The paper does not say what follows its plus-minus sign.
     """
 
     label: str

@@ -25,7 +25,7 @@ class Parameters:
 
 
 # E6: 1.4M and 0.7M are the nine convolutions of ConvPool-CNN-C, where the tables print eight; 5.6M and 2.8M are four
-# and two times 1.4M, and no count.
+# and two times 1.4M, not counted.
 # VGG: as printed, there is no batch normalisation where CReLU is. E33: the "reduced number" is 1.2 % at the most.
 # ImageNet, (all): 4.7M as corrected, without its 3 128 biases exactly half of the baseline. As printed it would have
 # 4.4M; with CReLU after conv11, and so 1024 channels into conv12, 5 198 920. E5: the text says 4.6M.

@@ -1,4 +1,4 @@
-"""The architectures of the CReLU paper as the supplement prints them: Tables S2 to S13, one Layer a row.
+"""The architectures of the CReLU paper as the supplement prints them: Tables S2 to S13, one Layer per row.
 
 Nothing is corrected here: architectures.py does that, and says where and why. Where one table prints two networks,
 "192/96" for CReLU/AVR, each gets its own rows.

@@ -50,7 +50,7 @@ SGD = Recipe(
     tables=("S8", "S9", "S10", "S11"),
 )
 
-# 2e-4 is the "initial" learning rate; whether it changes later is not said.
+# 2e-4 is the "initial" learning rate; the paper does not say whether it changes later.
 ADAM = Recipe(
     optimizer="adam",
     batch=64,

@@ -186,7 +186,7 @@ MISTAKES = [
         '"modulus_twice": nearly([(1, -1, 0), (1, 0, -1), (0, 1, -1)])',
         "modulus_twice",
     ),
-    Mistake("prove_or_refute", "forgets one", '        "crelu_lower": "holds",', "", "says nothing of crelu_lower"),
+    Mistake("prove_or_refute", "forgets one", '        "crelu_lower": "holds",', "", "says nothing about crelu_lower"),
     Mistake(
         "prove_or_refute",
         "another word",

@@ -12,7 +12,7 @@ from minicnn.ops.dropout import rounded_rate
 from minicnn.parallel import over_batch, scratch
 from minicnn.random import Stream
 
-LEAST_SIZE = 1 << 15  # below, handing out work costs more than it saves
+LEAST_SIZE = 1 << 15  # for smaller arrays, handing out work costs more than it saves
 
 
 def fits(x: np.ndarray, **static: Any) -> bool:

@@ -80,7 +80,7 @@ def conv2d(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride:
 
 
 def _framed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None, windows: Windows) -> Pair:
-    """A 1x1 convolution with padding: of the padding it sees nothing, so around the image there is the bias alone."""
+    """A 1x1 convolution with padding, where it sees zeros: around the image its output is the bias alone."""
     inner, inner_vjp = conv2d(x, w, b)
     y = empty((len(x), *windows.out, w.shape[3]), x.dtype)
     y[...] = 0 if b is None else b

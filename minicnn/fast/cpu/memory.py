@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 LEAST_BYTES = 1 << 20  # smaller arrays are left to NumPy
-MOST_TOO_LARGE = 8  # a block may be so many times as large as the array in it
+MOST_TOO_LARGE = 8  # a block may be this many times as large as the array in it
 MOST_MEMORY = 1.25  # lent and idle, compared with the most that was ever lent at once
 
 _shelf: list[np.ndarray] = []  # idle blocks, the last to come back at the end
@@ -52,7 +52,7 @@ class Loan:
 
 
 def _take(size: int) -> np.ndarray:
-    """A block for so many bytes: the smallest on the shelf, the last of these to come back; or a new one."""
+    """A block for `size` bytes: the smallest on the shelf, of equal ones the last to come back; or a new one."""
     global _lent, _most_lent
     with _lock:
         fit = [i for i, block in enumerate(_shelf) if size <= block.size <= MOST_TOO_LARGE * size]
@@ -67,7 +67,7 @@ def _take(size: int) -> np.ndarray:
 
 
 def _make_room(size: int) -> None:
-    """Give up the blocks that have lain longest, until there is room for a new one of so many bytes."""
+    """Give up the blocks that have lain longest, until there is room for a new one of `size` bytes."""
     lent = _lent + size
     while _shelf and lent + kept_bytes() > MOST_MEMORY * max(_most_lent, lent):
         del _shelf[0]

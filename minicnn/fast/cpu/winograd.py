@@ -1,7 +1,7 @@
 """Convolutions with stride 1 by Winograd's algorithm, some images at a time through all of its steps.
 
-minicnn/fast/winograd.py explains them; the names are the same.  A piece of the batch is so large that its tiles stay in
-the cache of a core; workers take pieces.
+minicnn/fast/winograd.py explains them; the names are the same.  A piece of the batch is small enough for its tiles to
+stay in the cache of a core; workers take pieces.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class Tiling:
     between an image (n, height, width, C) and its places (6, 6, n, rows, columns, C): `places` is a view of the image
     in that order.
 
-    piece   so many images are transformed at a time, so that they stay in the cache
-    group   over so many images the weight gradient is one matrix product
+    piece   how many images are transformed at a time, so that they stay in the cache
+    group   over how many images the weight gradient is one matrix product
     """
 
     def __init__(self, x: np.ndarray, filters: int, windows: Windows):
@@ -127,7 +127,7 @@ class Tiling:
         self.group = max(self.piece, min(GROUP_TILES // tiles, quarter))
 
     def count(self, images: slice) -> int:
-        """How many tiles so many images have."""
+        """How many tiles these images have."""
         return (images.stop - images.start) * self.rows * self.columns
 
     def input_transform(self, x: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ class Tiling:
         along_both(self.a_t.T, tiles.reshape(side, side, -1), out=planes(gm))
 
     def _input_size(self) -> Pair2:
-        """Of an image that all tiles fit in: at least that of the padded image."""
+        """The size of an image that all tiles fit in: at least that of the padded image."""
         return self.size[0] + 6 - self.step, self.size[1] + 6 - self.step
 
     def places(self, image: np.ndarray, rows: slice, columns: slice) -> np.ndarray:

@@ -33,7 +33,7 @@ struct Pixel {
     INDEX n, h, w, c, p0, p1, q0, q1;
 };
 
-// Of images (N, H, W, C) seen through OH x OW windows of kh x kw cells, one every sh and sw, padded by (top, left).
+// Pixel i of images (N, H, W, C) seen through OH x OW windows of kh x kw cells, one every sh and sw, padded by (top, left).
 __device__ Pixel pixel(INDEX i, INDEX H, INDEX W, INDEX C, INDEX kh, INDEX kw, INDEX sh, INDEX sw, INDEX top,
                        INDEX left, INDEX OH, INDEX OW) {
     Pixel x;

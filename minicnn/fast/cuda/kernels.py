@@ -2,8 +2,9 @@
 
     launch("pool.max_pool", (y, switches), x, h, w, ...)        the kernel max_pool of pool.cu, a thread for each y
 
-A kernel gets its outputs, its inputs and the number of its threads.  Inputs are brought into C order; outputs must be.
-Integers arrive as INDEX and numbers as REAL (common.cuh); None arrives as a null pointer; NumPy scalars as they are.
+A kernel gets its outputs, its inputs and the number of its threads.  Outputs must be in C order; inputs are brought
+into it.  Integers arrive as INDEX and numbers as REAL (common.cuh); None arrives as a null pointer; NumPy scalars as
+they are.
 
 Files are compiled when they are first needed, for each device, precision and width of indices; CuPy keeps the result on
 disk for the next process.
@@ -22,7 +23,7 @@ from minicnn.ops.windows import Windows
 FOLDER = Path(__file__).parent
 THREADS = 256  # in a block
 MOST_BLOCKS = 65_535  # of a launch, far from CUDA's limits; if there are more outputs, each thread computes several
-WIDE = 1 << 30  # from so many elements on (of arrays, or in an argument), 32-bit indices could overflow
+WIDE = 1 << 30  # from this many elements on (of arrays, or in an argument), 32-bit indices could overflow
 
 _modules: dict[tuple[Any, ...], Any] = {}
 
@@ -33,7 +34,7 @@ def available(x: Array) -> bool:
 
 
 def blocks(count: int) -> int:
-    """The number of blocks for so many outputs."""
+    """The number of blocks for `count` outputs."""
     return min(-(-count // THREADS), MOST_BLOCKS)
 
 

@@ -1,7 +1,7 @@
 // Winograd's transforms of 6x6 tiles; minicnn/fast/winograd.py explains them.
 //
 // Tile (r, q) of image n has number t = (n rows + r) columns + q; its places lie in (36, tiles, C), a thread for each
-// tile and channel, neighbouring threads on neighbouring channels.  STEP outputs a side: 4 for 3x3 filters, 2 for 5x5.
+// tile and channel, neighbouring threads on neighbouring channels.  STEP outputs per side: 4 for 3x3 filters, 2 for 5x5.
 // The multiplications are written out: B has entries up to 5, A powers of 2.
 
 // t = B' d for six numbers: the values at the points 0, 1, -1, 2, -2 and infinity.

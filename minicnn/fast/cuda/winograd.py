@@ -1,8 +1,8 @@
 """Convolutions with stride 1 by Winograd's algorithm: the transforms by kernels, the 36 products by one call of cuBLAS.
 
 minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
-which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U is kept until then
-beside x and w (36 C F numbers, four times w if that is 3x3): making it again would be one more product per step.
+which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U stays in memory
+until then, with x and w: it is 36 C F numbers, four times as many as a w of 3x3.
 """
 
 from __future__ import annotations
