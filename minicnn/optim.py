@@ -27,7 +27,6 @@ from minicnn.schedule import Schedule, as_schedule
 
 TEMPORARY_BYTES = 32  # that an update needs per number: a few arrays of 4 or 8 bytes
 
-
 # function of this file -> [(fits, version)]: faster versions, entered by minicnn/fast/dispatch.py
 FASTER: dict[Callable[..., Any], list[tuple[Callable[[Sequence[Array]], bool], Callable[..., Any]]]] = {}
 
@@ -158,7 +157,7 @@ class Optimiser:
     def update(self, p: Array, g: Array, state: dict[str, Array], lr: float, t: int) -> None:
         """Step number t = 1, 2, ... of a piece of a parameter and of its slots (zeros at first), in place.
 
-        g includes decay and clipping.
+        g includes decay and clipping.  A rule that needs whole parameters overrides `_step_of`, which cuts them up.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define update(p, g, state, lr, t)")
 

@@ -11,8 +11,9 @@ and a row here; without a row the textbook is used.
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.
 
-batches.py is not in a table, because there is no textbook that it has to agree with.  It decides once per training, from
-the size of the data set, where the batches wait for the GPU; the Trainer calls it, and MINICNN_FAST=0 switches it off.
+batches.py is not in a table, because there is no textbook that it has to agree with.  It decides once per training,
+from the size of the data set, where the batches wait for the GPU; the Trainer calls it, and MINICNN_FAST=0 switches it
+off.
 """
 
 from __future__ import annotations
