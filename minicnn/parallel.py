@@ -93,7 +93,7 @@ _exchanges = 0
 
 
 def exchanging() -> None:
-    """Must be called before a message to other ranks: one rank alone cannot repeat the work that it belongs to."""
+    """Must be called before a message to other ranks: one rank alone cannot repeat the work that sends it."""
     global _exchanges
     _exchanges += 1
 
@@ -101,7 +101,8 @@ def exchanging() -> None:
 def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
     """work(); if that uses up the memory of a GPU, it is done once more, in smaller pieces.
 
-    It is not if it has exchanged messages: the other ranks, which had enough memory, would take them for the next ones.
+    There is no second try if it has exchanged messages: the other ranks, which had enough memory, would take them for
+    those of the next op.
     """
     global _share
     exchanges = _exchanges
