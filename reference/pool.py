@@ -54,8 +54,8 @@ def max_pool2d_switches(
 ) -> np.ndarray:
     """x (N, H, W, C) -> integers (N, OH, OW, C): where in its window the maximum of max_pool2d was found.
 
-    i*kw + j of the first cell (row by row) inside the image that holds the maximum; of the first NaN if there
-    is a NaN.
+    i*kw + j of the cell inside the image that holds the maximum, in a tie of the first one (row by row); of the
+    first NaN if there is a NaN.
     """
     x = floats(x)
     stride = k if stride is None else stride

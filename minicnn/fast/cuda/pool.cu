@@ -1,6 +1,7 @@
 // Pooling of x (N, H, W, C) by windows of kh x kw, to y (N, OH, OW, C).  Window (p, q) starts at row p sh - top.
 
-// Where in its window the first maximum is (a kw + b) goes to `switches`; cells outside the image do not count.
+// Where in its window the maximum is (a kw + b), in a tie the first, goes to `switches`; cells outside the image do not
+// count.
 KERNEL max_pool(REAL* y, u8* switches, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX kh, INDEX kw, INDEX sh, INDEX sw,
                 INDEX top, INDEX left, INDEX OH, INDEX OW, INDEX count) {
     EACH(i, count) {
