@@ -1,4 +1,8 @@
-"""The peak memory of training steps, measured in a process of their own (for experiments.bench)."""
+"""The peak memory of training steps.
+
+`peak_memory` starts this file as a process of its own, `python -m experiments.benchmarks.memory ours vgg 128`, because
+a process keeps its peak: what ran in it before would be counted, too.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+from experiments.benchmarks.contenders import FRAMEWORKS, variants
+from experiments.benchmarks.networks import LARGEST_BATCH, MODELS, NetworkCase
+
 MODULE = "experiments.benchmarks.memory"
 STEPS = 3
 
 
 def peak_memory(side: str, model: str, batch: int) -> dict[str, float]:
-    """MiB: "peak" of the whole process, "imported" before the network was made."""
+    """MiB: "peak" of the whole process, "imported" before the network was built."""
     line = [sys.executable, "-m", MODULE, side, model, str(batch)]
     return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
 def _resident() -> float:
-    """The largest amount of memory that this program has had so far, in MiB.
+    """The most memory that this process has had so far, in MiB.
 
-    Linux's own figure, where there is one: that of getrusage includes what the parent had when it started us.
+    On Linux from /proc: the number that getrusage gives includes what the parent had when it started us.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -35,21 +42,19 @@ def _resident() -> float:
 
 def main(arguments: list[str]) -> int:
     p = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
-    p.add_argument("side", choices=("ours", "torch"))
-    p.add_argument("model")
+    p.add_argument("side", choices=FRAMEWORKS)
+    p.add_argument("model", choices=MODELS)
     p.add_argument("batch", type=int)
     args = p.parse_args(arguments)
-    if args.side == "torch":
-        import torch  # noqa: F401
-    from experiments.benchmarks.networks import LARGEST_BATCH, MODELS, ModelCase
-
-    if args.model not in MODELS or not 1 <= args.batch <= LARGEST_BATCH:
-        p.error(f"the model is one of {', '.join(MODELS)}, and the batch in 1 .. {LARGEST_BATCH}")
+    if not 1 <= args.batch <= LARGEST_BATCH:
+        p.error(f"the batch must be in 1 .. {LARGEST_BATCH}, got {args.batch}")
+    contenders = variants(args.side)
     imported = _resident()
-    case = ModelCase(args.model, args.batch, training=True)
-    call = case.ours() if args.side == "ours" else case.torch(compiled=False, channels_last=False)
+    step = contenders[0].network(NetworkCase(args.model, args.batch, training=True)) if contenders else None
+    if step is None:
+        p.error(f"{args.side} is not installed, or does not train networks")
     for _ in range(STEPS):
-        call()
+        step()
     print(json.dumps({"peak": _resident(), "imported": imported}))
     return 0
 

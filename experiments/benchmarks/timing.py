@@ -1,31 +1,21 @@
-"""Comparing speeds on a machine that is never quiet: medians of interleaved rounds."""
+"""Compare speeds on a machine that is never quiet: medians of interleaved rounds."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 
-PAUSE = 0.05  # seconds between contenders: threads of the last one may still be waiting for work in a busy loop
+Call = Callable[[], Any]  # what is timed
+Times = dict[str, list[float]]  # seconds per call by name, one number per round
+PAUSE = 0.05  # seconds between contenders: threads of the last one may still wait for work in a busy loop
 
 
-@dataclass(frozen=True)
-class Times:
-    """Seconds of one call, a number a round; round i of every contender was run next to that of the others."""
-
-    rounds: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rounds)
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """How many times as fast as the best of the others: the median over rounds, and the quartiles."""
+class Ratio(NamedTuple):
+    """How many times as fast as the best rival: the median over rounds, and the quartiles."""
 
     median: float
     low: float
@@ -36,42 +26,40 @@ class Ratio:
         return f"{self.median:.2f} ({self.low:.2f}-{self.high:.2f})"
 
 
-def interleaved(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, *, least: float = 0.05, warm: int = 2
-) -> dict[str, Times]:
-    """Time every contender `rounds` times, in turn; one time is the mean of as many calls as last `least` seconds."""
-    calls = {}
-    for name, call in contenders.items():
+def interleaved(calls: Mapping[str, Call], rounds: int, *, least: float = 0.05, warm: int = 2) -> Times:
+    """In every round, time all calls one after the other: the mean over as many repetitions as last `least` seconds."""
+    repetitions = {}
+    for name, call in calls.items():
         for _ in range(warm):
-            start = time.perf_counter()
-            call()
-            last = time.perf_counter() - start
-        calls[name] = max(1, round(least / max(last, 1e-9)))
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+            seconds = _seconds(call, 1)
+        repetitions[name] = max(1, round(least / max(seconds, 1e-9)))
+    times: Times = {name: [] for name in calls}
     for _ in range(rounds):
-        for name, call in contenders.items():
+        for name, call in calls.items():
             time.sleep(PAUSE)
-            start = time.perf_counter()
-            for _ in range(calls[name]):
-                call()
-            times[name].append((time.perf_counter() - start) / calls[name])
-    return {name: Times(tuple(values)) for name, values in times.items()}
+            times[name].append(_seconds(call, repetitions[name]))
+    return times
 
 
-def ratio(times: Mapping[str, Times], ours: str) -> Ratio | None:
-    """Our speed against the contender with the least median; None if there is no other."""
-    others = {name: t.median for name, t in times.items() if name != ours}
-    if not others:
+def _seconds(call: Call, repetitions: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repetitions):
+        call()
+    return (time.perf_counter() - start) / repetitions
+
+
+def ratio(times: Times, ours: str) -> Ratio | None:
+    """Our speed against the rival with the smallest median; None if there is no rival."""
+    rivals = {name: median(seconds) for name, seconds in times.items() if name != ours}
+    if not rivals:
         return None
-    rival = min(others, key=lambda name: others[name])
-    quotients = np.divide(times[rival].rounds, times[ours].rounds)
-    low, median, high = np.quantile(quotients, (0.25, 0.5, 0.75))
-    return Ratio(float(median), float(low), float(high), rival)
+    rival = min(rivals, key=lambda name: rivals[name])
+    low, middle, high = np.quantile(np.divide(times[rival], times[ours]), (0.25, 0.5, 0.75))
+    return Ratio(float(middle), float(low), float(high), rival)
 
 
 def matmul_peak() -> float:
-    """Floating-point operations a second of one large float32 matrix product on all cores, the best of five."""
+    """Floating-point operations per second of one large float32 matrix product on all cores, the best of five."""
     size = 2048
     a = np.ones((size, size), np.float32)
-    times = interleaved({"matmul": lambda: a @ a}, 5)
-    return 2 * size**3 / min(times["matmul"].rounds)
+    return 2 * size**3 / min(interleaved({"matmul": lambda: a @ a}, 5)["matmul"])

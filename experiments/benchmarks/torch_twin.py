@@ -1,87 +1,88 @@
-"""The same network in PyTorch, with the same weights: for comparisons of speed and of results.
+"""The same ops and networks in PyTorch, with the same weights: for comparisons of speed and of results.
 
-minicnn has images NHWC and filters HWIO; PyTorch has NCHW (in memory contiguous, or "channels last") and OIHW.
-torch is imported when it is needed, and is never needed by minicnn itself.
+minicnn stores images as NHWC and filters as HWIO; PyTorch uses NCHW (in memory contiguous, or "channels last") and
+OIHW.  This file needs torch; minicnn itself never does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
+from torch.nn import functional
 
 from minicnn import Parameter, nn, ops
+
+OPS: dict[Any, Callable[..., Any]] = {  # with the arguments that ours have, as far as our networks use them
+    ops.relu: torch.relu,
+    ops.crelu: lambda x: torch.cat((torch.relu(x), torch.relu(-x)), 1),
+    ops.avr: torch.abs,
+    ops.global_avg_pool: lambda x: x.mean((2, 3)),
+    ops.max_pool2d: lambda x, k, stride=None, pad=0, ceil=False: functional.max_pool2d(
+        x, k, stride, pad, ceil_mode=ceil
+    ),
+    ops.batch_norm: lambda x, gamma, beta: functional.batch_norm(x, None, None, gamma, beta, True),
+    ops.conv2d: lambda x, w, b, pad: functional.conv2d(x, w, b, padding=pad),
+}
+
+
+IMAGES, FILTERS = (0, 3, 1, 2), (3, 2, 0, 1)  # our axes in PyTorch's order
+
+
+def to_torch(array: np.ndarray, axes: tuple[int, ...] | None = None, *, channels_last: bool = False) -> Any:
+    """A copy with its axes in this order; images and filters, which have four, may be stored channels last."""
+    tensor = torch.from_numpy(np.array(array.transpose(axes), order="C"))
+    return tensor.contiguous(memory_format=torch.channels_last) if channels_last and array.ndim == 4 else tensor
 
 
 def torch_twin(model: nn.Sequential) -> Any:
     """A torch.nn.Sequential that computes what `model` does; its input is NCHW."""
-    import torch
-
     return torch.nn.Sequential(*(_layer(layer) for _, layer in model.children()))
 
 
 def _layer(layer: nn.Module) -> Any:
-    import torch
-    from torch import nn as theirs
-
     if isinstance(layer, nn.Conv2d):
         kh, kw, c, f = layer.weight.shape
-        conv = theirs.Conv2d(c, f, (kh, kw), layer.stride, layer.pad)
-        _copy(conv.weight, layer.weight, (3, 2, 0, 1))
-        _copy(conv.bias, layer.bias)
-        return conv
+        conv = torch.nn.Conv2d(c, f, (kh, kw), layer.stride, layer.pad)
+        return _with_weights(conv, layer.weight, layer.bias, FILTERS)
     if isinstance(layer, nn.Linear):
-        linear = theirs.Linear(*layer.weight.shape)
-        _copy(linear.weight, layer.weight, (1, 0))
-        _copy(linear.bias, layer.bias)
-        return linear
+        return _with_weights(torch.nn.Linear(*layer.weight.shape), layer.weight, layer.bias, (1, 0))
     if isinstance(layer, nn.BatchNorm):
-        norm = _batch_norm(layer)
-        _copy(norm.weight, layer.gamma)
-        _copy(norm.bias, layer.beta)
-        return norm
+        norm = _BatchNorm(layer.gamma.data.size, eps=layer.eps, momentum=layer.momentum)
+        return _with_weights(norm, layer.gamma, layer.beta)
     if isinstance(layer, nn.Dropout):
-        return theirs.Dropout(layer.rate)
-    if isinstance(layer, nn.MaxPool2d):
-        return theirs.MaxPool2d(layer.options["k"], layer.options["stride"], ceil_mode=layer.options["ceil"])
-    if isinstance(layer, nn.GlobalAvgPool):
-        return _module(lambda x: x.mean((2, 3)))
+        return torch.nn.Dropout(layer.rate)
     if isinstance(layer, nn.Flatten):
-        return theirs.Flatten()
-    if isinstance(layer, nn.Lambda) and layer.function is ops.relu:
-        return theirs.ReLU()
-    if isinstance(layer, nn.Lambda) and layer.function is ops.crelu:
-        return _module(lambda x: torch.cat((torch.relu(x), torch.relu(-x)), 1))
-    if isinstance(layer, nn.Lambda) and layer.function is ops.avr:
-        return _module(torch.abs)
-    raise TypeError(f"torch_twin: no twin of {layer} is known")
+        return torch.nn.Flatten()
+    if isinstance(layer, nn.Lambda) and layer.function in OPS:
+        return _Function(partial(OPS[layer.function], **layer.options))
+    raise TypeError(f"torch_twin: no twin of {layer} is known; add its op to OPS in {__name__}")
 
 
-def _module(function: Any) -> Any:
-    import torch
+class _Function(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+    def __init__(self, function: Callable[..., Any]):
+        super().__init__()
+        self.function = function
 
-    class Function(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-        def forward(self, x: Any) -> Any:
-            return function(x)
-
-    return Function()
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
 
 
-def _batch_norm(layer: nn.BatchNorm) -> Any:
+class _BatchNorm(torch.nn.BatchNorm2d):  # type: ignore[misc, unused-ignore]
     """For (N, C, H, W) or (N, C)."""
-    import torch
 
-    class Norm(torch.nn.BatchNorm2d):  # type: ignore[misc, unused-ignore]
-        def _check_input_dim(self, input: Any) -> None:
-            pass
-
-    return Norm(layer.gamma.data.size, eps=layer.eps, momentum=layer.momentum)
+    def _check_input_dim(self, input: Any) -> None:
+        pass
 
 
-def _copy(theirs: Any, ours: Parameter | None, axes: tuple[int, ...] | None = None) -> None:
-    import torch
-
-    if ours is None:
+def _with_weights(layer: Any, weight: Parameter, bias: Parameter | None, axes: tuple[int, ...] | None = None) -> Any:
+    """The layer with our weights, whose axes are put into PyTorch's order."""
+    if bias is None:
         raise TypeError("torch_twin: a layer without a bias has no twin")
     with torch.no_grad():
-        theirs.copy_(torch.from_numpy(np.ascontiguousarray(ours.data.transpose(axes))))
+        layer.weight.copy_(to_torch(weight.data, axes))
+        layer.bias.copy_(to_torch(bias.data))
+    return layer

@@ -1,15 +1,12 @@
-"""How many images a second a device trains on."""
+"""How many images per second a device trains on."""
 
 import time
 
 import numpy as np
 import pytest
 
-from experiments.benchmarks.networks import HYPER, MODELS
-from minicnn import ops
-from minicnn.autodiff import Tape
-from minicnn.optim import SGD
-from minicnn.random import Stream
+from experiments.benchmarks.contenders import training_step
+from experiments.benchmarks.networks import MODELS
 
 
 def images_per_second(device, *, quick):
@@ -27,19 +24,10 @@ def images_per_second(device, *, quick):
 
 
 def _seconds_per_step(device, network, batch, steps):
-    model = network.build().to(device)
-    optimiser = SGD(model.parameters(), 1e-3, **HYPER)
     rng = np.random.default_rng(0)
     x = device.put(rng.standard_normal((batch, network.side, network.side, 3)).astype(np.float32))
     labels = device.put(rng.integers(0, network.classes, batch))
-
-    def step():
-        with Tape() as tape:
-            loss = ops.softmax_cross_entropy(model(x, train=True, stream=Stream(0).at(optimiser.steps)), labels)
-        tape.backward(loss)
-        optimiser.step()
-        optimiser.zero_grad()
-
+    step = training_step(network.build().to(device), x, labels)
     step()  # compiles
     device.synchronize()
     start = time.perf_counter()
