@@ -9,12 +9,12 @@ examples:
   python -m experiments.theory --measure alexnet --alexnet FILE --figures
                                                                 with the filters of an AlexNet, and the error curves
 
-A verdict is found anew each time: a statement is "false" if a counterexample breaks it by more than rounding, while
-what docs/errata.md says instead survives all random cases; "undecided" if that fails too, or if a number differs from
-the one worked out by hand.  A verdict that is not the one in docs/errata.md makes the exit code 1.
+Every verdict is found anew: a statement is "false" if a counterexample breaks it by more than rounding, while what
+docs/errata.md says instead survives all random cases; it is "undecided" if that fails too, or if a number differs from
+the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.
 
-AlexNet's filters are an .npz with the key conv1_w, (filters, channels, height, width), applied with stride 4 and pad 2.
-The results are saved as results.json (measured.json) in --out.
+AlexNet's filters are read from an .npz file with the key conv1_w, (filters, channels, height, width), and applied with
+stride 4 and pad 2.  The results are saved in --out as results.json, with --measure as measured.json.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import textwrap
+from collections import Counter
 from pathlib import Path
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from experiments.analyses.recovery import MEASUREMENTS, OF_ALEXNET, measure
 from experiments.cli.app import UsageError, argument_parser, command, duration, run_main
 from experiments.cli.environment import environment
 from experiments.cli.files import write_json
-from experiments.figures.theory import draw_error_curves, draw_pooling, draw_rademacher, draw_subspaces
-from experiments.statements import STATEMENTS, Evidence, Statement
+from experiments.figures.theory import draw_error_curves, draw_statements
+from experiments.statements import STATEMENTS, Statement
+from experiments.statements.checked import check
 from minicnn.backend import CPU
 
 MODULE = "experiments.theory"
@@ -40,24 +40,17 @@ MODULE = "experiments.theory"
 
 def main(arguments: list[str]) -> int:
     args = parse(arguments)
-    asked = choose(args.only, {s.key: s for s in STATEMENTS}, "--only")
-    if args.measure is not None:
-        possible = {name: name for name in MEASUREMENTS if name not in OF_ALEXNET or args.alexnet}
-        names = choose(args.measure, possible, "--measure")
-        if args.dry_run:
-            print("\n".join(f"{name:14}{(MEASUREMENTS[name].__doc__ or '').splitlines()[0]}" for name in names))
-            return 0
-        return run_measurements(names, args, command(MODULE, arguments))
-    if args.dry_run:
-        print("\n".join(f"{s.key:24}{s.where}" for s in asked))
-        return 0
-    return run_statements(asked, args, command(MODULE, arguments))
+    args.line = command(MODULE, arguments)
+    if args.measure is None:
+        return check_statements(choose(args.only, {s.key: s for s in STATEMENTS}, "--only"), args)
+    possible = {name: name for name in MEASUREMENTS if name not in OF_ALEXNET or args.alexnet}
+    return run_measurements(choose(args.measure, possible, "--measure"), args)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     p = argument_parser(MODULE, __doc__)
-    p.add_argument("--only", nargs="+", metavar="NAME", default=[], help="these statements (default: all)")
-    p.add_argument("--seed", type=int, default=0, help="of the random cases (default 0)")
+    p.add_argument("--only", nargs="+", metavar="NAME", default=[], help="check only these statements (default: all)")
+    p.add_argument("--seed", type=int, default=0, help="seed of the random cases (default 0)")
     p.add_argument("--figures", action="store_true", help="draw PNG files into --out")
     p.add_argument(
         "--measure", nargs="*", metavar="NAME", help=f"measure instead: {', '.join(MEASUREMENTS)} (default: all)"
@@ -82,85 +75,48 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def choose(names: list[str], known: dict[str, Any], option: str) -> list[Any]:
-    """Those of `known` that are named, in its order; all if none is."""
+    """The values of `known` that are named, in its order; all if none is named."""
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"{option}: no {', '.join(unknown)}; there are {' '.join(known)}")
     return [value for name, value in known.items() if name in names or not names]
 
 
-class Checked(NamedTuple):
-    """A statement, what its check found, and how long that took."""
-
-    statement: Statement
-    evidence: Evidence
-    seconds: float
-
-
-def run_statements(asked: list[Statement], args: argparse.Namespace, line: str) -> int:
+def check_statements(asked: list[Statement], args: argparse.Namespace) -> int:
+    if args.dry_run:
+        print("\n".join(f"{s.key:24}{s.where}" for s in asked))
+        return 0
     args.out.mkdir(parents=True, exist_ok=True)  # find out now whether it can be made, not after the work
     found = []
     for i, one in enumerate(asked, 1):
         print(f"[{i}/{len(asked)}] {one.key}", file=sys.stderr)
-        start = perf_counter()
-        found.append(Checked(one, one.check(args.seed), perf_counter() - start))
+        found.append(check(one, args.seed))
+    saved = {"command": args.line, "seed": args.seed, "environment": environment(CPU)}
+    write_json(args.out / "results.json", saved | {"statements": [checked.json() for checked in found]})
     width = min(120, max(80, shutil.get_terminal_size((100, 24)).columns))
-    write_json(args.out / "results.json", results(found, args.seed, line))
-    print("\n\n".join(block(one, evidence, width) for one, evidence, _ in found))
+    print("\n\n".join(checked.text(width) for checked in found))
     if args.figures:
-        draw_pooling(args.out / "pooling_bounds.png", args.seed)
-        draw_subspaces(args.out / "subspace_means.png", args.seed)
-        draw_rademacher(args.out / "rademacher.png", args.seed)
-    verdicts = [checked.evidence.verdict for checked in found]
-    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(sorted(verdicts)))
+        draw_statements(args.out, args.seed)
+    verdicts = sorted(Counter(checked.evidence.verdict for checked in found).items())
     seconds = duration(sum(checked.seconds for checked in found))
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts)
     print(f"\n{len(found)} statements, {seconds}: {counts}.  Saved in {args.out}.")
-    wrong = [(one, evidence) for one, evidence, _ in found if evidence.verdict != one.expected]
-    for one, evidence in wrong:
-        slips = f" (not as worked out by hand: {', '.join(evidence.slips)})" if evidence.slips else ""
-        print(f"NOT AS EXPECTED: {one.key}: expected {one.expected}, found {evidence.verdict}{slips}", file=sys.stderr)
-    return 1 if wrong else 0
+    surprises = [checked.surprise for checked in found if checked.surprise]
+    for surprise in surprises:
+        print(f"NOT AS EXPECTED: {surprise}", file=sys.stderr)
+    return 1 if surprises else 0
 
 
-def block(one: Statement, evidence: Evidence, width: int) -> str:
-    """A statement, its verdict and why, wrapped."""
-    lines = [f"{one.key}: {evidence.verdict.upper()}" + (f"  ({', '.join(one.errata)})" if one.errata else "")]
-    parts = {"where": one.where, "claim": one.says, "witness": evidence.witness, "corrected": one.corrected}
-    for name, text in parts.items():
-        lines += textwrap.wrap(text, width, initial_indent=f"  {name:11}", subsequent_indent=" " * 13)
-    return "\n".join(lines)
-
-
-def results(found: list[Checked], seed: int, line: str) -> dict[str, Any]:
-    """What results.json holds."""
-    return {
-        "command": line,
-        "seed": seed,
-        "environment": environment(CPU),
-        "statements": [
-            {
-                "key": one.key,
-                "where": one.where,
-                "says": one.says,
-                "expected": one.expected,
-                "verdict": evidence.verdict,
-                "witness": evidence.witness,
-                "corrected": one.corrected,
-                "errata": list(one.errata),
-                "by_hand": {what: {"found": f, "by hand": h} for what, (f, h) in evidence.by_hand.items()},
-                "seconds": round(seconds, 3),
-            }
-            for one, evidence, seconds in found
-        ],
-    }
-
-
-def run_measurements(names: list[str], args: argparse.Namespace, line: str) -> int:
+def run_measurements(names: list[str], args: argparse.Namespace) -> int:
+    if args.dry_run:
+        print("\n".join(f"{name:14}{(MEASUREMENTS[name].__doc__ or '').splitlines()[0]}" for name in names))
+        return 0
     args.out.mkdir(parents=True, exist_ok=True)
     measured = measure(names, data=args.data, alexnet=args.alexnet, images=args.images, seed=args.seed)
     for name, result in measured.items():
         print(f"{name}  ({duration(result['seconds'])})")
         print("\n".join(f"  {text}" for text in result["lines"]) + "\n")
-    write_json(args.out / "measured.json", {"command": line, "environment": environment(CPU), "measured": measured})
+    saved = {"command": args.line, "environment": environment(CPU), "measured": measured}
+    write_json(args.out / "measured.json", saved)
     curves = {name: result["curves"] for name, result in measured.items() if "curves" in result}
     if args.figures and curves:
         draw_error_curves(args.out / "error_curves.png", curves)

@@ -1,10 +1,11 @@
-"""Pictures of what the theory says: bounds, means, complexities and error curves as PNG files."""
+"""Figures of the theory as PNG files: bounds, means, complexities and error curves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,11 +25,31 @@ CONSTANTS = (
 )
 
 
-def draw_pooling(path: Path, seed: int) -> None:
+def draw_statements(folder: Path, seed: int) -> None:
+    """The three figures that belong to the checks of the statements."""
+    _save(folder / "pooling_bounds.png", 9, 4.2, lambda figure: pooling_bounds(figure, seed))
+    _save(folder / "subspace_means.png", 9, 4.2, lambda figure: subspace_means(figure, seed))
+    _save(folder / "rademacher.png", 10, 4.6, lambda figure: rademacher(figure, seed))
+
+
+def draw_error_curves(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """The error of the picture over the steps of the iteration, one panel per set of filters."""
+    _save(path, 4.6 * len(curves) + 0.4, 4.2, lambda figure: error_curves(figure, curves))
+
+
+def _save(path: Path, width: float, height: float, draw: Callable[[Any], None]) -> None:
+    """A figure with a grid and small titles, unless matplotlib is missing."""
+    figure = new_figure(path, width, height)
+    if figure is not None:
+        draw(figure)
+        for axes in figure.axes:
+            axes.title.set_fontsize(10)
+            axes.grid(alpha=0.3)
+        save_figure(figure, path, dpi=150)
+
+
+def pooling_bounds(figure: Any, seed: int) -> None:
     """The reconstruction ratio against our bound and against the paper's, over the random cases of the checks."""
-    figure = new_figure(path, 9, 4.2)
-    if figure is None:
-        return
     cases = independent_cases(seed) + response_cases(seed)
     ratio = np.array([case.ratio for case in cases])
     ours, paper = (np.array([getattr(case.bounds, name) for case in cases]) for name in ("tight", "paper"))
@@ -47,18 +68,11 @@ def draw_pooling(path: Path, seed: int) -> None:
     vacuous = (paper >= 1).mean()
     right.set(xlabel=r"the paper's bound  $\sqrt{(\tilde{\lambda}_{max}-\lambda_{min})/\lambda_{min}}$")
     right.set(xlim=(-0.02, most * 1.3), title=f"the paper's: says nothing from 1 on ({vacuous:.0%} of the cases)")
-    for axes in (left, right):
-        axes.title.set_fontsize(10)
-        axes.grid(alpha=0.3)
     figure.suptitle(f"Reconstruction after max pooling: {len(cases)} random cases, none above its bound", fontsize=11)
-    save_figure(figure, path, dpi=150)
 
 
-def draw_subspaces(path: Path, seed: int) -> None:
+def subspace_means(figure: Any, seed: int) -> None:
     """The mean of ||x_s|| / ||x||: claimed, exact and simulated; and by how much the claim is too large."""
-    figure = new_figure(path, 9, 4.2)
-    if figure is None:
-        return
     left, right = figure.subplots(1, 2)
     D = 10
     dense = np.linspace(0, D, 200)
@@ -77,19 +91,13 @@ def draw_subspaces(path: Path, seed: int) -> None:
         right.loglog(dimensions, 0.25 * (1 / dimensions - 1 / D), "k:", lw=1)
     right.plot([], [], "k:", lw=1, label="(1/s - 1/D) / 4")
     right.set(xlabel="dimension s of the subspace", ylabel="claimed / exact - 1", title="how far the claim is off")
-    for axes in (left, right):
-        axes.title.set_fontsize(10)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8)
+    left.legend(fontsize=8)
+    right.legend(fontsize=8)
     figure.suptitle("How much of a vector a random subspace holds (Theorem S3.1)", fontsize=11)
-    save_figure(figure, path, dpi=150)
 
 
-def draw_rademacher(path: Path, seed: int) -> None:
+def rademacher(figure: Any, seed: int) -> None:
     """The two sides of Theorem 4.1 over random classes, with the constants that are claimed, attained and proved."""
-    figure = new_figure(path, 10, 4.6)
-    if figure is None:
-        return
     plain, crelu = (complexities(seed)[name] for name in ("identity", "crelu"))
     fails = crelu > plain * SLACK
     most = float(np.quantile(plain, 0.99))
@@ -109,25 +117,16 @@ def draw_rademacher(path: Path, seed: int) -> None:
     left.set(ylabel=r"left side:  $R(H\circ\rho_c\circ G)$")
     right.hist((crelu / np.where(plain > 0, plain, np.nan)), bins=np.arange(0.69, 1.76, 0.02), color="C0", alpha=0.7)
     right.set(xlabel="left side / right side", ylabel="classes", yscale="log")
-    for axes in (left, right):
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=8, loc="upper left" if axes is left else "upper right")
+    left.legend(fontsize=8, loc="upper left")
+    right.legend(fontsize=8, loc="upper right")
     figure.suptitle(f"Theorem 4.1 over {len(plain)} random classes of functions", fontsize=11)
-    save_figure(figure, path, dpi=150)
 
 
-def draw_error_curves(path: Path, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
-    """The error of the picture by the step of the iteration, one panel a set of filters."""
-    figure = new_figure(path, 4.6 * len(curves) + 0.4, 4.2)
-    if figure is None:
-        return
+def error_curves(figure: Any, curves: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     titles = {"gaussian": "96 Gaussian filters, 11x11, stride 4", "alexnet": "conv1 of AlexNet, 11x11, stride 4"}
     for axes, (name, lines) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
         for style, (label, errors) in zip(("-", "--", "-."), lines.items(), strict=False):
             axes.semilogy(errors, style, label=label)
         axes.set(xlabel="step", ylabel=r"error  $||x-x'||\,/\,||x||$", title=titles[name])
-        axes.title.set_fontsize(10)
-        axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.suptitle("A picture from its CReLU features: least squares over all windows", fontsize=10)
-    save_figure(figure, path, dpi=150)
