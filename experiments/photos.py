@@ -1,8 +1,9 @@
-"""A small folder of pictures in the shape of ImageNet, made of textures: for scales without ImageNet.
+"""Write a small folder of pictures with the layout of ImageNet, made of textures: for scales without ImageNet.
 
     python -m experiments.photos --out runs/pictures
 
-Ten classes; the pictures are JPEG files of different sizes, as photographs are.  They prove nothing.
+There are ten classes; the pictures are JPEG files of different sizes, as photographs are.  Results on them prove
+nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
 
 
 def write_pictures(folder: Path, train: int, validation: int) -> None:
-    """train/<class>/*.JPEG and val/<class>/*.JPEG; the folder gets its name when all is written."""
+    """train/<class>/*.JPEG and val/<class>/*.JPEG; the folder gets its name only when all are written."""
     from PIL import Image
 
     data, unfinished = textures(train, validation), folder.with_name(f".{folder.name}.unfinished")
