@@ -86,13 +86,13 @@ def _chosen(option: str, text: str, known: Iterable[str]) -> list[str]:
 
 def _show(section: Section, plan: Plan) -> list[dict[str, Any]]:
     """Print each row as soon as it is measured; return them all, for --json."""
-    widths = list(section.widths.values())
+    heads, widths = list(section.widths), list(section.widths.values())
     print(f"\n{section.title.format(plan.models[0])}\n")
-    print(text_line(list(section.widths), widths).rstrip())
-    print(text_line(["-" * width for width in widths], widths))
+    for line in (heads, ["-" * width for width in widths]):
+        print(text_line(line, widths).rstrip())
     rows = []
-    for row, cells in section.rows(plan):
-        print(text_line(cells, widths).rstrip(), flush=True)
+    for row, shown in section.rows(plan):
+        print(text_line([shown[head] for head in heads], widths).rstrip(), flush=True)
         rows.append(row)
     if ratios := [row["ratio"]["median"] for row in rows if row.get("ratio")]:
         print(f"\ngeometric mean {geometric_mean(ratios):.2f} x PyTorch, least {min(ratios):.2f}")

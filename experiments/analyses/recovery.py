@@ -23,15 +23,7 @@ from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
 from minicnn.theory.operators import Convolution, TileInverse
 from minicnn.theory.pooled_maps import PooledConvolution
-from minicnn.theory.reconstruction import (
-    Layer,
-    features,
-    invert,
-    least_squares,
-    psnr,
-    ratio,
-    responses,
-)
+from minicnn.theory.reconstruction import Layer, features, invert, least_squares, psnr, ratio, responses
 
 GAUSSIAN_SIZE, ALEXNET_SIZE = 227, 224  # of the pictures
 

@@ -15,11 +15,11 @@ from experiments.benchmarks.contenders import FRAMEWORKS, training_step, variant
 from experiments.benchmarks.layers import LayerCase, layer_cases
 from experiments.benchmarks.memory import peak_memory
 from experiments.benchmarks.networks import NetworkCase
-from experiments.benchmarks.timing import Call, Ratio, Times, interleaved, ratio
+from experiments.benchmarks.timing import Call, interleaved, ratio
 from minicnn.parallel import threads, use_threads
 
 BATCHES = (1, 8, 32, 128)  # over which scaling is measured
-Row = tuple[dict[str, Any], list[str]]  # as it goes into the JSON file, and as it is shown
+Row = tuple[dict[str, Any], dict[str, str]]  # as it goes into the JSON file, and what is shown, by heading
 
 
 @dataclass(frozen=True)
@@ -34,34 +34,20 @@ class Plan:
     peak: float  # FLOP/s of a matrix product, to compare with
 
 
-class Comparison(NamedTuple):
-    """A case as all contenders compute it."""
-
-    times: Times
-    ratio: Ratio | None
-    errors: tuple[float | None, ...]  # one per framework
-
-    @property
-    def seconds(self) -> float:
-        return median(self.times["ours"])
-
-    def json(self) -> dict[str, Any]:
-        return {**self._asdict(), "ratio": self.ratio and self.ratio._asdict()}
-
-    def shown(self) -> list[str]:
-        """Milliseconds, ours and those of the best rival, and the ratio."""
-        theirs = _ms(median(self.times[self.ratio.rival])) if self.ratio else "-"
-        return [_ms(self.seconds), theirs, str(self.ratio or "-")]
-
-    def shown_errors(self) -> str:
-        return " ".join("-" if error is None else f"{error:.0e}" for error in self.errors)
-
-
-def compare(case: LayerCase | NetworkCase, plan: Plan) -> Comparison:
+def compare(case: LayerCase | NetworkCase, plan: Plan) -> Row:
+    """All contenders on one case: seconds, our ratio to the best rival, and errors."""
     contenders = [c for name in FRAMEWORKS for c in variants(name) if plan.compiled or not c.compiled]
-    calls = {c.name: call for c in contenders if (call := c.prepare(case))}
-    times = interleaved(calls, plan.rounds)
-    return Comparison(times, ratio(times, "ours"), rounding_errors(case))
+    times = interleaved({c.name: call for c in contenders if (call := c.prepare(case))}, plan.rounds)
+    seconds, best, errors = median(times["ours"]), ratio(times, "ours"), rounding_errors(case)
+    shown = {
+        "ours": _ms(seconds),
+        "PyTorch": _ms(median(times[best.rival])) if best else "-",
+        "x PyTorch": str(best or "-"),
+        "its best": best.rival if best else "-",
+        "of peak": f"{case.flops / seconds / plan.peak:.0%}" if case.flops else "",
+        "error: ours, PyTorch": " ".join("-" if error is None else f"{error:.0e}" for error in errors),
+    }
+    return {"times": times, "ratio": best and best._asdict(), "errors": errors}, shown
 
 
 def rounding_errors(case: LayerCase | NetworkCase) -> tuple[float | None, ...]:
@@ -87,19 +73,17 @@ def _ms(seconds: float) -> str:
 def layer_rows(plan: Plan) -> Iterator[Row]:
     for case in layer_cases(plan.batch or 128):
         if plan.ops in case.name:
-            found = compare(case, plan)
-            share = f"{case.flops / found.seconds / plan.peak:.0%}" if case.flops else ""
-            yield {"op": case.name, **found.json()}, [case.name, *found.shown(), share, found.shown_errors()]
+            found, shown = compare(case, plan)
+            yield {"op": case.name, **found}, {"op": case.name, **shown}
 
 
 def network_rows(plan: Plan, *, kind: str) -> Iterator[Row]:
     for name in plan.models:
         case = NetworkCase(name, plan.batch, training=kind == "training")
-        found = compare(case, plan)
-        rate, share = case.batch / found.seconds, case.flops / found.seconds / plan.peak
-        row = {"kind": kind, "model": name, **found.json(), "batch": case.batch, "images_per_second": rate}
-        best = found.ratio.rival if found.ratio else "-"
-        yield row, [name, *found.shown(), best, f"{rate:.0f}", f"{share:.0%}", found.shown_errors()]
+        found, shown = compare(case, plan)
+        rate = case.batch / median(found["times"]["ours"])
+        row = {"kind": kind, "model": name, **found, "batch": case.batch, "images_per_second": rate}
+        yield row, {"network": name, "images/s": f"{rate:.0f}", **shown}
 
 
 def memory_rows(plan: Plan) -> Iterator[Row]:
@@ -107,7 +91,7 @@ def memory_rows(plan: Plan) -> Iterator[Row]:
         batch = plan.batch or networks.MODELS[name].batch
         found = {side: peak_memory(side, name, batch) if variants(side) else None for side in FRAMEWORKS}
         shown = [f"{m['peak']:.0f} ({m['peak'] - m['imported']:.0f})" if m else "-" for m in found.values()]
-        yield {"model": name, **found}, [name, *shown]
+        yield {"model": name, **found}, dict(zip(("network", "ours", "PyTorch"), (name, *shown), strict=True))
 
 
 def scaling_rows(plan: Plan, *, over: str) -> Iterator[Row]:
@@ -120,7 +104,7 @@ def scaling_rows(plan: Plan, *, over: str) -> Iterator[Row]:
     for n, (batch, _) in sizes.items():
         seconds = median(times[str(n)])
         row = {"model": name, over: n, "seconds": seconds, "images_per_second": batch / seconds}
-        yield row, [str(n), _ms(seconds), f"{batch / seconds:.0f}"]
+        yield row, {over: str(n), "ms": _ms(seconds), "images/s": f"{batch / seconds:.0f}"}
 
 
 def _step_with(model: str, batch: int, count: int) -> Call:

@@ -64,22 +64,14 @@ def compute() -> Layer:
     return Layer(shift_matrix(w, len(SIGNAL)), z[0, 0], halves[0, 0], pooled, switches)
 
 
-class Winner(NamedTuple):
-    """A pooled value that is not 0: the largest response of a phase in a region."""
-
-    filter: int
-    region: int
-    shift: int
-    phase: int  # 0 positive, 1 negative
-
-
-def winners(layer: Layer) -> list[Winner]:
+def winners(layer: Layer) -> list[tuple[int, int, int, int]]:
+    """(filter, region, shift, phase) of every pooled value that is not 0; phase 0 is positive, 1 negative."""
     found = np.argwhere(layer.pooled > 0).tolist()
-    return [Winner(i % K, region, int(layer.switches[region, i]), i // K) for region, i in found]
+    return [(column % K, region, int(layer.switches[region, column]), column // K) for region, column in found]
 
 
 class Drawing:
-    """Lines of an SVG file, in the order in which the shapes are drawn."""
+    """Lines of an SVG file, in the order in which the shapes are drawn; styles have the names of SVG, with _ for -."""
 
     def __init__(self, width: int, height: int, title: str, description: str):
         self.lines = [
@@ -88,33 +80,21 @@ class Drawing:
             f'<title id="title">{escape(title)}</title>',
             f'<desc id="description">{escape(description)}</desc>',
         ]
-        self.rect(0, 0, width, height, fill="#ffffff", radius=14)
+        self.rect(0, 0, width, height, fill="#ffffff", rx=14)
 
     def add(self, element: str, words: str | None = None, /, **attributes: Any) -> None:
-        """One element; an attribute that is None is left out, and _ stands for - in its name."""
+        """One element; an attribute that is None is left out."""
         given = {name.replace("_", "-"): value for name, value in attributes.items() if value is not None}
         shown = [f"{name}={quoteattr(v if isinstance(v, str) else f'{v:g}')}" for name, v in given.items()]
         end = "/>" if words is None else f">{escape(words)}</{element}>"
         self.lines.append(f"<{' '.join([element, *shown])}{end}")
 
-    def rect(
-        self,
-        left: float,
-        top: float,
-        width: float,
-        height: float,
-        *,
-        fill: str = "none",
-        stroke: str = "none",
-        thick: float = 1,
-        radius: float = 0,
-    ) -> None:
-        """`thick` is the width of its outline, `radius` that of its corners."""
-        style = {"rx": radius, "fill": fill, "stroke": stroke, "stroke_width": thick}
-        self.add("rect", x=left, y=top, width=width, height=height, **style)
+    def rect(self, left: float, top: float, width: float, height: float, **style: Any) -> None:
+        look = {"rx": 0, "fill": "none", "stroke": "none", "stroke_width": 1} | style
+        self.add("rect", x=left, y=top, width=width, height=height, **look)
 
     def bar(self, left: float, top: float, width: float, height: float, *, positive: bool) -> None:
-        self.rect(left, top, width, height, fill=PLUS if positive else MINUS, radius=2)
+        self.rect(left, top, width, height, fill=PLUS if positive else MINUS, rx=2)
 
     def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, stroke=LINE)
@@ -125,23 +105,12 @@ class Drawing:
         path = f"M{x1:g} {y1:g}H{turn:g}C{bend:g} {y1:g} {bend:g} {y2:g} {x2:g} {y2:g}"
         self.add("path", d=path, fill="none", stroke=stroke, stroke_width=2)
 
-    def text(
-        self,
-        left: float,
-        base: float,
-        words: str | float,
-        *,
-        size: float = 14,
-        weight: int = 400,
-        fill: str = INK,
-        anchor: str = "start",
-        name: str | None = None,
-    ) -> None:
+    def text(self, left: float, base: float, words: str | float, name: str | None = None, **style: Any) -> None:
         """Words, or a number, on a baseline; `name` is an id by which they are found."""
         if not isinstance(words, str):
             words = f"{words:g}".replace("-", "\N{MINUS SIGN}")
-        style = {"font_size": size, "font_weight": weight, "fill": fill, "text_anchor": anchor}
-        self.add("text", words, id=name, x=left, y=base, **style)
+        look = {"font_size": 14, "font_weight": 400, "fill": INK, "text_anchor": "start"} | style
+        self.add("text", words, id=name, x=left, y=base, **look)
 
 
 def top(i: int, j: int) -> float:
@@ -158,7 +127,7 @@ def place(i: int, region: int, phase: int) -> float:
 def draw(layer: Layer) -> str:
     bottom = top(K - 1, SHIFTS - 1) + ROW
     d = Drawing(1200, int(bottom) + 76, "Convolution, CReLU and max pooling of a short signal", DESCRIPTION)
-    d.text(40, 46, "What a CReLU layer with max pooling keeps of a signal", size=22, weight=600)
+    d.text(40, 46, "What a CReLU layer with max pooling keeps of a signal", font_size=22, font_weight=600)
     for line, words in enumerate(CAPTION):
         d.text(40, bottom + 38 + 21 * line, words, fill=GREY)
     for part in (draw_links, draw_matrix, draw_responses, draw_halves, draw_pooled):
@@ -168,15 +137,15 @@ def draw(layer: Layer) -> str:
 
 def heading(d: Drawing, left: float, step: int, title: str, formula: str) -> None:
     d.add("circle", cx=left + 11, cy=HEADS - 5, r=11, fill=INK)
-    d.text(left + 11, HEADS, str(step), anchor="middle", weight=600, size=13, fill="#ffffff")
-    d.text(left + 30, HEADS, title, weight=600, size=15)
+    d.text(left + 11, HEADS, str(step), text_anchor="middle", font_weight=600, font_size=13, fill="#ffffff")
+    d.text(left + 30, HEADS, title, font_weight=600, font_size=15)
     d.text(left + 30, HEADS + 21, formula, fill=GREY)
 
 
 def draw_links(d: Drawing, layer: Layer) -> None:
     """Regions in the background, and a line from each winner to its pooled value; cells are drawn over them."""
     for i, region in np.ndindex(K, SHIFTS // REGION):
-        d.rect(PHASES[0] - 8, top(i, region * REGION) - 5, 136, REGION * ROW + 8, fill=FAINT, radius=8)
+        d.rect(PHASES[0] - 8, top(i, region * REGION) - 5, 136, REGION * ROW + 8, fill=FAINT, rx=8)
     for i, region, shift, phase in winners(layer):
         start, end = top(i, shift) + ROW / 2 - 1, place(i, region, phase) + 16
         d.curve(PHASES[phase] + 56, start, PHASES[1] + 62, POOLED, end, COLOURS[phase])
@@ -184,27 +153,27 @@ def draw_links(d: Drawing, layer: Layer) -> None:
 
 def draw_matrix(d: Drawing, layer: Layer) -> None:
     """The signal as bars over the columns that it is multiplied with; below, one row per shift."""
-    d.text(40, HEADS, "A signal x, and all shifts of two filters: W\u1d40", weight=600, size=15)
+    d.text(40, HEADS, "A signal x, and all shifts of two filters: W\u1d40", font_weight=600, font_size=15)
     zero, length = 158, len(FILTERS[0])
     for k, value in enumerate(SIGNAL):
         left, height = MATRIX + k * CELL, UNIT * abs(value)
         d.bar(left + 9, zero - height if value > 0 else zero, CELL - 18, height, positive=value > 0)
-        d.text(left + CELL / 2, 211, value, anchor="middle", weight=600, name=f"x-{k + 1}")
+        d.text(left + CELL / 2, 211, value, text_anchor="middle", font_weight=600, name=f"x-{k + 1}")
     d.line(MATRIX, zero, MATRIX + len(SIGNAL) * CELL, zero)
-    d.text(MATRIX - 12, 211, "x", anchor="end", weight=600)
-    selected = {(w.filter, w.shift): COLOURS[w.phase] for w in winners(layer)}
+    d.text(MATRIX - 12, 211, "x", text_anchor="end", font_weight=600)
+    selected = {(i, shift): COLOURS[phase] for i, _, shift, phase in winners(layer)}
     for i, j in np.ndindex(K, SHIFTS):
         y = top(i, j)
-        d.text(MATRIX - 12, y + 20, f"filter {i + 1}, shift {j + 1}", anchor="end", fill=GREY, size=12)
+        d.text(MATRIX - 12, y + 20, f"filter {i + 1}, shift {j + 1}", text_anchor="end", fill=GREY, font_size=12)
         for k, value in enumerate(layer.W[:, i * SHIFTS + j]):
             inside, colour = j <= k < j + length, PLUS if value > 0 else MINUS
             fill = PALE[colour] if value else "#f6f7f9" if inside else "none"
             d.rect(MATRIX + k * CELL, y, CELL, ROW - 2, fill=fill, stroke=LINE if inside else FAINT)
             if inside:
                 ink = colour if value else GREY
-                d.text(MATRIX + (k + 0.5) * CELL, y + 20, value, anchor="middle", fill=ink)
+                d.text(MATRIX + (k + 0.5) * CELL, y + 20, value, text_anchor="middle", fill=ink)
         if (i, j) in selected:
-            d.rect(MATRIX + j * CELL, y, length * CELL, ROW - 2, stroke=selected[i, j], thick=2.5, radius=3)
+            d.rect(MATRIX + j * CELL, y, length * CELL, ROW - 2, stroke=selected[i, j], stroke_width=2.5, rx=3)
 
 
 def draw_responses(d: Drawing, layer: Layer) -> None:
@@ -215,27 +184,25 @@ def draw_responses(d: Drawing, layer: Layer) -> None:
     for (j, i), value in np.ndenumerate(layer.z):
         y, width = top(i, j), UNIT * abs(value)
         d.bar(middle if value > 0 else middle - width, y + 6, width, ROW - 14, positive=value > 0)
-        d.text(RESPONSES + 146, y + 20, value, anchor="end", weight=600, name=f"z-{i + 1}-{j + 1}")
+        d.text(RESPONSES + 146, y + 20, value, text_anchor="end", font_weight=600, name=f"z-{i + 1}-{j + 1}")
 
 
-def box(
-    d: Drawing, left: float, y: float, height: float, value: float, phase: int, *, kept: bool, name: str, size: int = 14
-) -> None:
+def box(d: Drawing, left: float, y: float, height: float, value: float, phase: int, kept: bool, **text: Any) -> None:
     """A number in the colour of its phase, grey if it is 0; outlined if max pooling keeps it."""
     colour = COLOURS[phase]
-    fill, stroke, thick = PALE[colour] if value else "#ffffff", colour if kept else LINE, 2.5 if kept else 1
-    d.rect(left, y, 56, height, fill=fill, stroke=stroke, thick=thick, radius=4)
-    weight, ink = (600, colour) if value else (400, GREY)
-    d.text(left + 28, y + height / 2 + 6, value, anchor="middle", size=size, weight=weight, fill=ink, name=name)
+    outline = {"stroke": colour, "stroke_width": 2.5} if kept else {"stroke": LINE}
+    d.rect(left, y, 56, height, fill=PALE[colour] if value else "#ffffff", rx=4, **outline)
+    ink = {"font_weight": 600, "fill": colour} if value else {"fill": GREY}
+    d.text(left + 28, y + height / 2 + 6, value, text_anchor="middle", **ink, **text)
 
 
 def draw_halves(d: Drawing, layer: Layer) -> None:
     heading(d, PHASES[0] - 6, 2, "CReLU", "[z]\u208a and [\u2212z]\u208a")
-    won = {(w.filter, w.shift, w.phase) for w in winners(layer)}
+    won = {(i, shift, phase) for i, _, shift, phase in winners(layer)}
     for (j, column), value in np.ndenumerate(layer.halves):
         phase, i = divmod(column, K)
         name = f"{'pq'[phase]}-{i + 1}-{j + 1}"
-        box(d, PHASES[phase], top(i, j), ROW - 2, value, phase, kept=(i, j, phase) in won, name=name)
+        box(d, PHASES[phase], top(i, j), ROW - 2, value, phase, (i, j, phase) in won, name=name)
 
 
 def draw_pooled(d: Drawing, layer: Layer) -> None:
@@ -243,6 +210,6 @@ def draw_pooled(d: Drawing, layer: Layer) -> None:
     for (region, column), value in np.ndenumerate(layer.pooled):
         phase, i = divmod(column, K)
         y, name = place(i, region, phase), f"{'pq'[phase]}-{i + 1}-{region + 1}"
-        box(d, POOLED, y, 32, value, phase, kept=value > 0, name=f"pooled-{name}", size=16)
+        box(d, POOLED, y, 32, value, phase, value > 0, name=f"pooled-{name}", font_size=16)
         switch = f"shift {layer.switches[region, column] + 1}" if value else "no switch"
         d.text(POOLED + 70, y + 21, switch, fill=INK if value else GREY, name=f"switch-{name}")
