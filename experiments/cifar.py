@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import UsageError, command, duration, get_device, interruptible, usage_errors
+from experiments.cli.app import UsageError, command, duration, get_device, hint, interruptible, usage_errors
 from experiments.cli.ranks import run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Table
@@ -71,7 +71,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     announce(asked, device, asked.images * asked.epochs * trainings, cluster)
     if args.dry_run:
         return 0
-    data = cluster.root_first(lambda: load(asked.dataset, args.data))
+    with hint("--data names a folder or an archive; --dataset textures needs neither, for a first look"):
+        data = cluster.root_first(lambda: load(asked.dataset, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop:

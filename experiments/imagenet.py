@@ -27,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import UsageError, command, duration, get_device, interruptible
+from experiments.cli.app import UsageError, command, duration, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
 from experiments.tables.table import Table
@@ -90,7 +90,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
 
 
 def read_set(args: argparse.Namespace) -> PictureSet:
-    data = picture_set(args.data, args.val_labels)
+    with hint("--data names the folder, --val-labels the file with the labels of a flat val/"):
+        data = picture_set(args.data, args.val_labels)
     print(f"{len(data.classes)} classes, {len(data.train):,} training and {len(data.validation):,} validation pictures")
     if data.ignored:
         first = printable(data.ignored[0])
@@ -118,7 +119,8 @@ def train(
     line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop, Decoders(args.workers, asked.side) as decoders:
         job = PhotoJob(asked, folder, data, decoders, args.save_every, args.crops)
-        result = run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
+        with hint("--bad-images skip leaves out files that cannot be read; --workers N has fewer processes"):
+            result = run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
     print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
     return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.cli.app import UsageError
+from experiments.cli.app import UsageError, hint
 from experiments.train.run import Run
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import load
@@ -40,7 +40,8 @@ def images_of(runs: Sequence[Run], where: Path | None, most: int | None = None) 
     if len(names) > 1:
         raise UsageError(f"the runs are of different data sets ({', '.join(names)}); analyse one data set at a time")
     if not is_imagenet(runs[0]):
-        return load(names[0], where)
+        with hint("--data names a folder or an archive with the data set"):
+            return load(names[0], where)
     sides = {run.settings.side for run in runs}
     if len(sides) > 1:
         raise UsageError("the runs use pictures of different sizes; analyse one size at a time")

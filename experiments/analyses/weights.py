@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.app import UsageError
-from minicnn.training import below
+from minicnn.training import arrays_under
 
 LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # the axes of kh, kw, in, out
 LARGEST_KERNEL = 15
@@ -27,7 +27,7 @@ LARGEST_KERNEL = 15
 def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]:
     """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError if it has none to give."""
     arrays = read_arrays(path)
-    arrays = below("model/", arrays) or arrays  # a checkpoint of ours also has the optimiser's arrays
+    arrays = arrays_under("model/", arrays) or arrays  # a checkpoint of ours also has the optimiser's arrays
     names = [name for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"]
     filters = {_name(name): arrays[name] for name in names}
     if len(filters) < len(names):

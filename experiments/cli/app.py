@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
-from minicnn.__main__ import reader_gone
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError
 from minicnn.cluster import ALONE, Communicator
+from minicnn.console import reader_gone
 from minicnn.cuda import allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.fast.dispatch import forced_convolution
@@ -64,6 +64,15 @@ def usage_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+@contextlib.contextmanager
+def hint(remedy: str) -> Iterator[None]:
+    """Within, an error about data ends with what to do on this command line: the library does not know options."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{error}\n{remedy}") from None
 
 
 def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:

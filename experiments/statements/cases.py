@@ -20,7 +20,7 @@ from minicnn.theory.pooling import (
     reconstruct_signal,
     theorem_matrices,
 )
-from minicnn.theory.rademacher import ACTIVATIONS, layer
+from minicnn.theory.rademacher import NORMS, layer
 
 CASES = 1500
 RECOVERED = 1e-7  # a ratio up to this is rounding
@@ -134,4 +134,4 @@ def random_classes(seed: int) -> list[np.ndarray]:
 @cache
 def complexities(seed: int) -> dict[str, np.ndarray]:
     """R(rho o F) of the random classes, for every activation rho: (CASES,) each."""
-    return {name: np.array([layer(v, activation=name).value for v in random_classes(seed)]) for name in ACTIVATIONS}
+    return {name: np.array([layer(v, activation=name).value for v in random_classes(seed)]) for name in NORMS}

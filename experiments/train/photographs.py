@@ -30,7 +30,7 @@ from minicnn.data.folders import Pictures, PictureSet
 from minicnn.data.photographs import SAMPLE, BadImages, PhotoBatches, colours_of, squares
 from minicnn.data.workers import Decoders
 from minicnn.nn import Module
-from minicnn.training import crop_probabilities, judge, top_error
+from minicnn.training import crop_probabilities, evaluate_probabilities, top_error
 
 CROPS = {1: (CENTRE,), 10: TEN}
 EVALUATION_BATCH = 64
@@ -68,7 +68,7 @@ def evaluate_pictures(
     result: dict[str, float] = {"images": len(labels)}
     for count, parts in found.items():
         p, suffix = _joined(cluster, parts), "_ten" if count == 10 else ""
-        result |= {f"loss{suffix}": judge(p, labels).loss}
+        result |= {f"loss{suffix}": evaluate_probabilities(p, labels).loss}
         result |= {f"top{k}{suffix}": top_error(p, labels, k) for k in (1, 5)}
     return result
 

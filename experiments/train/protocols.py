@@ -28,7 +28,7 @@ from experiments.train.session import chosen_images, read_result
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.random import Stream
-from minicnn.training import judge
+from minicnn.training import evaluate_probabilities
 
 Result = dict[str, Any]
 Protocol = Generator[ArrayJob, Result, Result | None]
@@ -100,7 +100,7 @@ def collect_folds(folder: Path, count: int) -> Result:
         "train_error": float(np.mean([r["train_error"] for r in results])),
         "average": float(errors.mean()),
         "standard_error": float(errors.std(ddof=1) / np.sqrt(count)),
-        "vote": judge(np.mean(outputs, axis=0), labels[0]).error,
+        "vote": evaluate_probabilities(np.mean(outputs, axis=0), labels[0]).error,
         "seconds": sum(r["seconds"] for r in results),
     }
 

@@ -33,7 +33,7 @@ from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
-from minicnn.training import below
+from minicnn.training import arrays_under
 
 WEIGHTS = "weights.npz"  # of a network whose checkpoint is not here
 PHOTOGRAPHS = "imagenet"  # what config.json calls a training on photographs, and their data set
@@ -123,7 +123,7 @@ class Run:
         if (self.folder / WEIGHTS).exists() and not path.exists():
             return load(self.folder / WEIGHTS)[0]
         arrays, _ = load_newest(path)
-        return arrays if path.name == "best.npz" else below("model/", arrays)
+        return arrays if path.name == "best.npz" else arrays_under("model/", arrays)
 
     # Images.
 

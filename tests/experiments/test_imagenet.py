@@ -25,7 +25,14 @@ from minicnn.data.decode import read_square
 from minicnn.models import allcnn_b
 from minicnn.models.allcnn import VARIANTS
 from minicnn.random import Stream
-from minicnn.training import Interrupted, TrainingError, crop_probabilities, judge, probabilities, top_error
+from minicnn.training import (
+    Interrupted,
+    TrainingError,
+    crop_probabilities,
+    evaluate_probabilities,
+    probabilities,
+    top_error,
+)
 from reference.paper import SGD
 from tests.data.photos import CLASSES, photo, write_bad_files, write_odd_files, write_set
 
@@ -157,18 +164,18 @@ def test_ten_crops_are_the_mean_of_ten_passes():
 def test_top_errors():
     p = np.array([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25], [0.7, 0.1, 0.1, 0.1]])
     labels = np.array([2, 1, 3])
-    assert top_error(p, labels, 1) == judge(p, labels).error == 100
+    assert top_error(p, labels, 1) == evaluate_probabilities(p, labels).error == 100
     assert top_error(p, labels, 2) == pytest.approx(100 / 3)
     assert top_error(p, labels, 4) == 0
     random = Stream(0).generator().random((50, 7)).round(1)
     labels = Stream(1).generator().integers(0, 7, 50)
-    assert top_error(random, labels, 1) == judge(random, labels).error
+    assert top_error(random, labels, 1) == evaluate_probabilities(random, labels).error
 
 
 def test_a_network_that_gives_nan_has_no_error():
     p = np.full((3, 4), 0.25)
     p[1] = np.nan
-    for scored in (judge, partial(top_error, k=5)):
+    for scored in (evaluate_probabilities, partial(top_error, k=5)):
         with pytest.raises(TrainingError, match="the outputs for 1 of 3 images are not finite"):
             scored(p, np.array([0, 1, 2]))
 
