@@ -1,7 +1,7 @@
-"""Reconstruction measured on images: from conv1 of a CIFAR network, from 11x11 filters, after max pooling.
+"""How well images are reconstructed: from conv1 of a CIFAR network, from 11x11 filters, after max pooling.
 
-Each measurement is a function of `Inputs` that returns a dict: "lines" to print, "curves" to draw where it has some
-({label: errors by step}), and the numbers.
+Each measurement is a function of `Inputs` that returns a dict: "lines" to print, the numbers, and for some "curves" to
+draw, {label: errors by step}.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def conv1(inputs: Inputs) -> dict[str, Any]:
 
 
 def _largest_error(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> float:
-    """Of images x (N, 32, 32, 3) recovered by Algorithm 1 from a layer with pad 1, in the precision of x."""
+    """Over images x (N, 32, 32, 3) that Algorithm 1 recovers from a layer with pad 1, in the precision of x."""
     layer = Layer(w.astype(x.dtype), b.astype(x.dtype), 1, 1)
     return float(ratio(x, invert(features(x, [layer]), [layer], 32)).max())
 
@@ -135,7 +135,7 @@ def pooling(inputs: Inputs) -> dict[str, Any]:
 def _recover(
     w: np.ndarray, x: np.ndarray, *, stride: int, pad: int, plain: int, tiled: Sequence[tuple[Any, int]]
 ) -> dict[str, Any]:
-    """x (1, H, W, C) from its CReLU features: by region, by `plain` steps without and by `tiled` with TileInverse."""
+    """x (1, H, W, C) from its CReLU features: by region, by `plain` steps, and by `tiled` steps with a TileInverse."""
     found: dict[str, Any] = {"lines": [], "curves": {}}
 
     def note(what: str, estimate: np.ndarray, start: float) -> None:
@@ -185,7 +185,7 @@ def measure(
     """The named measurements, each with its "seconds"."""
     from minicnn.data import cifar
 
-    filters = np.empty(0) if alexnet is None else read_alexnet(alexnet)  # first: it may be no such file
+    filters = np.empty(0) if alexnet is None else read_alexnet(alexnet)  # first, since the file may be unusable
     pixels = cifar.load("cifar10", data).test_images[:images] / 255.0
     pixels = (pixels - pixels.mean(axis=(0, 1, 2))) / pixels.std(axis=(0, 1, 2))
     inputs = Inputs(pixels, filters, seed)

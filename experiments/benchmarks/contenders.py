@@ -43,11 +43,11 @@ class Contender:
     compiled: bool = False  # whether networks are compiled first, which takes a while
 
     def layer(self, case: LayerCase) -> Call | None:
-        """Returns the output and all gradients; None if this contender computes no single layers."""
+        """A call that returns the output and all gradients; None if this contender computes no single layers."""
         return None
 
     def network(self, case: NetworkCase) -> Call | None:
-        """Makes a training step, or returns [logits]; None if this contender cannot do what the case asks."""
+        """A call that makes a training step, or returns [logits]; None if this contender cannot do that."""
         return None
 
     def to_numpy(self, results: list[Any]) -> list[np.ndarray]:

@@ -12,23 +12,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from minicnn import Parameter, nn, ops
 
+F = torch.nn.functional
 OPS: dict[Any, Callable[..., Any]] = {  # with the arguments that ours have, as far as our networks use them
     ops.relu: torch.relu,
     ops.crelu: lambda x: torch.cat((torch.relu(x), torch.relu(-x)), 1),
     ops.avr: torch.abs,
     ops.global_avg_pool: lambda x: x.mean((2, 3)),
-    ops.max_pool2d: lambda x, k, stride=None, pad=0, ceil=False: functional.max_pool2d(
-        x, k, stride, pad, ceil_mode=ceil
-    ),
-    ops.batch_norm: lambda x, gamma, beta: functional.batch_norm(x, None, None, gamma, beta, True),
-    ops.conv2d: lambda x, w, b, pad: functional.conv2d(x, w, b, padding=pad),
+    ops.max_pool2d: lambda x, k, stride=None, pad=0, ceil=False: F.max_pool2d(x, k, stride, pad, ceil_mode=ceil),
+    ops.batch_norm: lambda x, gamma, beta: F.batch_norm(x, None, None, gamma, beta, True),
+    ops.conv2d: lambda x, w, b, pad: F.conv2d(x, w, b, padding=pad),
 }
-
-
 IMAGES, FILTERS = (0, 3, 1, 2), (3, 2, 0, 1)  # our axes in PyTorch's order
 
 

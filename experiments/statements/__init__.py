@@ -1,4 +1,4 @@
-"""What the paper states and can be computed, in the paper's order: `STATEMENTS`, each with a check."""
+"""The paper's statements that can be computed, in its order: `STATEMENTS`, each with a check."""
 
 from experiments.statements.base import FALSE, HOLDS, UNDECIDED, WITH_CONDITIONS, Evidence, Statement
 from experiments.statements.complexity import COMPLEXITY

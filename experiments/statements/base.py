@@ -1,4 +1,4 @@
-"""A statement of the paper: its words, where it is, our verdict, and a check that finds the verdict anew."""
+"""A statement of the paper: its words, where it stands, our verdict, and a check that finds the verdict anew."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SLACK = 1 + 1e-9  # an inequality a <= b counts as violated if a > SLACK b
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a check found.  The verdict follows from it.
+    """What a check found; the verdict follows from it.
 
     witness      the numbers, in a sentence or two
     printed      the statement, as the paper makes it, survived every case
     repaired     what we say instead survived every case
     conditions   the repair only adds conditions (or mends a name), and with them the statement survived every case
-    by_hand      {quantity: (found, worked out on paper)}: where they differ, nothing is decided
+    by_hand      {quantity: (found, worked out on paper)}: if they differ, nothing is decided
     """
 
     witness: str
@@ -30,7 +30,7 @@ class Evidence:
 
     @property
     def slips(self) -> list[str]:
-        """The quantities that are not what they are on paper."""
+        """The quantities that differ from those worked out on paper."""
         return [what for what, (found, hand) in self.by_hand.items() if not isclose(found, hand, abs_tol=1e-9)]
 
     @property
@@ -44,19 +44,19 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Statement:
-    """Definitions, theorems, lemmas, and claims of the text that can be computed."""
+    """A definition, theorem, lemma or claim of the text that can be computed."""
 
     key: str
     where: str  # in the paper; S1 .. S7 are the sections of its supplement
     says: str
     expected: str  # one of the verdicts
     corrected: str  # what we say instead
-    errata: tuple[str, ...]  # of docs/errata.md
-    check: Callable[[int], Evidence]  # of a seed
+    errata: tuple[str, ...]  # entries of docs/errata.md
+    check: Callable[[int], Evidence]  # takes a seed
 
 
 def statement(
     key: str, *, where: str, says: str, expected: str, corrected: str, errata: str = ""
 ) -> Callable[[Callable[[int], Evidence]], Statement]:
-    """Makes a Statement of its check."""
+    """Turn a check into a Statement, as a decorator."""
     return lambda check: Statement(key, where, says, expected, corrected, tuple(errata.split()), check)

@@ -1,6 +1,6 @@
 """Random signals for the statements about pooling, and random classes of functions for those about complexity.
 
-Both are drawn once a seed and shared, by the pictures too.
+Both are drawn once per seed; all checks, and the figures, share them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECOVERED = 1e-7  # a ratio up to this is rounding
 
 
 class Signal(NamedTuple):
-    """x = W c in R^D, W all shifts of the filters."""
+    """x = W c in R^D, where the columns of W are all shifts of the filters."""
 
     filters: np.ndarray  # (l, K)
     c: np.ndarray  # (K, n)
@@ -45,7 +45,7 @@ class Case(NamedTuple):
     ratio: float  # ||x - x'|| / ||x||
     bounds: RatioBounds
     independent: bool  # the columns of W_x
-    lower: float  # l = sigma_min(W_x)^2, the least that is not 0
+    lower: float  # l = sigma_min(W_x)^2, the smallest that is not 0
     upper: float  # L = sigma_max(W~)^2
     responses: float  # ||W_x' x||^2
     pooled: float  # ||W~' x||^2
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
     @property
     def violates(self) -> bool:
-        """ratio <= ours <= the paper's.  NaN, which is no bound at all, violates."""
+        """Whether ratio <= ours <= the paper's fails.  NaN is no bound at all, so it fails."""
         ours, paper = self.bounds
         return not (self.ratio <= ours * SLACK + RECOVERED and ours <= paper * SLACK)
 
@@ -77,7 +77,7 @@ def examine(signal: Signal, signs: str = "coefficients") -> Case:
 
 
 def random_signal(rng: np.random.Generator) -> Signal:
-    """Integer filters; of each filter no shift is used, or one, or one with c > 0 and one with c < 0."""
+    """Integer filters; each is used at no shift, at one, or at one with c > 0 and one with c < 0."""
     length, K, stride, n = rng.integers(1, 4), rng.integers(1, 6), rng.integers(1, 3), rng.integers(1, 5)
     filters = rng.integers(-3, 4, (length, K)).astype(float)
     filters[rng.integers(length), np.arange(K)] = rng.choice([-3, -2, -1, 1, 2, 3], K)  # none is zero
@@ -90,7 +90,7 @@ def random_signal(rng: np.random.Generator) -> Signal:
 
 @cache
 def random_signals(seed: int) -> list[Signal]:
-    """CASES of them, x not 0."""
+    """CASES signals, none of which is 0."""
     rng = np.random.default_rng(seed)
     found: list[Signal] = []
     while len(found) < CASES:
@@ -102,18 +102,18 @@ def random_signals(seed: int) -> list[Signal]:
 
 @cache
 def random_cases(seed: int) -> list[Case]:
-    """With the signs of c."""
+    """The random signals, examined with the signs of c."""
     return [examine(signal) for signal in random_signals(seed)]
 
 
 def independent_cases(seed: int) -> list[Case]:
-    """The random cases with independent columns of W_x, of which the theorem speaks."""
+    """The random cases that the theorem is about: the columns of W_x are independent."""
     return [case for case in random_cases(seed) if case.independent]
 
 
 @cache
 def response_cases(seed: int) -> list[Case]:
-    """With the signs of the responses, where of each filter at most one is positive and one negative."""
+    """Examined with the signs of the responses, where each filter has at most one of either sign."""
     found = []
     for signal in random_signals(seed):
         W, c = shift_matrix(signal.filters, signal.D, stride=signal.stride), signal.c

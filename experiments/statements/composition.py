@@ -1,4 +1,4 @@
-"""The tools of the complexity bound: S2, the definition, the composition lemma and what follows from it.
+"""The tools of the complexity bound in S2: the definition, the composition lemma and what follows from it.
 
 The counterexamples are small enough to check on paper.
 """
@@ -137,7 +137,7 @@ def composition_with_constant_two(seed: int) -> Evidence:
 
 @cache
 def _largest_quotient(seed: int) -> float:
-    """Of R(rho o F) / R(F), over the random classes and ONE_LIPSCHITZ."""
+    """The largest R(rho o F) / R(F) over the random classes and ONE_LIPSCHITZ."""
     quotients = [0.0]
     for values, plain in zip(random_classes(seed), complexities(seed)["identity"], strict=True):
         if plain > 0:

@@ -1,4 +1,4 @@
-"""CReLU loses nothing, and what the filters span comes back: section 2.2 and S1.1."""
+"""CReLU loses nothing, and what the filters span can be recovered: sections 2.2 and S1.1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = 1000
 
 
 def random_filters(rng: np.random.Generator) -> np.ndarray:
-    """W (D, K), D and K up to 6, of any rank; singular values in [1/2, 2]."""
+    """W (D, K) of any rank, D and K up to 6, with singular values in [1/2, 2]."""
     D, K = rng.integers(1, 7, 2)
     rank = rng.integers(1, min(D, K) + 1)
     left, right = (np.linalg.qr(rng.normal(size=(n, rank)))[0] for n in (D, K))

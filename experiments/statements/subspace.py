@@ -12,7 +12,7 @@ from reference.paper import CONVPOOL, TABLE_S1
 
 DIMENSIONS = ((1, 2), (2, 3), (3, 8), (6, 8))
 SAMPLES = 4000
-SURE = 1 - 1e-6  # of the intervals: a check should not fail by bad luck
+SURE = 1 - 1e-6  # coverage of the intervals: a check should not fail by bad luck
 
 
 @statement(
