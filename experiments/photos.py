@@ -31,11 +31,15 @@ def main(arguments: list[str]) -> int:
     p.add_argument(
         "--validation", type=int, default=VALIDATION, metavar="N", help=f"validation pictures (default {VALIDATION})"
     )
+    p.add_argument("--dry-run", action="store_true", help="say what would be written, and stop")
     args = p.parse_args(arguments)
     if args.out.exists():
         raise UsageError(f"{args.out} is there already; remove it, or choose another --out")
     if min(args.train, args.validation) < 1 or max(args.train, args.validation) > MOST:
         raise UsageError(f"--train and --validation must be in 1 .. {MOST}, got {args.train} and {args.validation}")
+    if args.dry_run:
+        print(f"would write {args.train} training and {args.validation} validation pictures to {args.out}")
+        return 0
     write_pictures(args.out, args.train, args.validation)
     print(f"{args.train} training and {args.validation} validation pictures in {args.out}")
     return 0

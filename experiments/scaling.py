@@ -45,7 +45,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     ranks = cluster.gather(seconds_per_step(asked, args.steps, device, cluster))
     rows = [[i, 1e3 * s, 1e3 * (s - t), 1e3 * t, 100 * t / s] for i, (s, t) in enumerate(ranks)]
     print(f"\n{Table(COLUMNS, rows).text()}\n")
-    print(f"{asked.batch / max(rank.step for rank in ranks):.0f} images/s on all ranks together")
+    print(f"{asked.batch / max(s for s, _ in ranks):.0f} images/s on all ranks together")
     return 0
 
 

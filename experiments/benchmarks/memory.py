@@ -43,7 +43,7 @@ def _resident() -> float:
 def main(arguments: list[str]) -> int:
     p = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
     p.add_argument("side", choices=FRAMEWORKS)
-    p.add_argument("model", choices=MODELS)
+    p.add_argument("model", choices=MODELS, metavar="model")
     p.add_argument("batch", type=int)
     args = p.parse_args(arguments)
     if not 1 <= args.batch <= LARGEST_BATCH:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 
@@ -48,15 +47,8 @@ class Watched(Communicator):
         return self._timed(self.inner.on_root, work)
 
 
-class Seconds(NamedTuple):
-    """Medians over the steps."""
-
-    step: float
-    communication: float  # within a step
-
-
-def seconds_per_step(asked: Settings, steps: int, device: Device, cluster: Communicator) -> Seconds:
-    """On this rank."""
+def seconds_per_step(asked: Settings, steps: int, device: Device, cluster: Communicator) -> tuple[float, float]:
+    """Seconds of a step of this rank, and of the communication within it: medians over the steps."""
     watched, data = Watched(cluster), textures(DIFFERENT, 10)
     chosen = np.arange((WARM_UP + steps) * asked.batch) % DIFFERENT
     batches = Batches(
@@ -81,4 +73,4 @@ def seconds_per_step(asked: Settings, steps: int, device: Device, cluster: Commu
 
     trainer.finish_epoch(stop=mark)
     between = np.diff(marks[WARM_UP - 1 :], axis=0)  # (steps, 2)
-    return Seconds(*(median(column.tolist()) for column in between.T))
+    return median(between[:, 0].tolist()), median(between[:, 1].tolist())
