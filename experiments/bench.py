@@ -26,7 +26,7 @@ from typing import Any
 
 from experiments.benchmarks import networks
 from experiments.benchmarks.contenders import variants
-from experiments.benchmarks.sections import SECTIONS, Plan, Section
+from experiments.benchmarks.sections import RIVAL, SECTIONS, Plan, Section
 from experiments.benchmarks.timing import matmul_peak
 from experiments.cli.app import UsageError, argument_parser, run_main
 from experiments.cli.environment import environment
@@ -95,7 +95,7 @@ def _show(section: Section, plan: Plan) -> list[dict[str, Any]]:
         print(text_line([shown[head] for head in heads], widths).rstrip(), flush=True)
         rows.append(row)
     if ratios := [row["ratio"]["median"] for row in rows if row.get("ratio")]:
-        print(f"\ngeometric mean {geometric_mean(ratios):.2f} x PyTorch, least {min(ratios):.2f}")
+        print(f"\ngeometric mean {geometric_mean(ratios):.2f} x {RIVAL}, least {min(ratios):.2f}")
     return rows
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,15 +23,22 @@ from minicnn.backend import CPU
 from minicnn.optim import SGD
 from minicnn.random import Stream
 
-FRAMEWORKS = {  # package, module with VARIANTS; rounding and memory are reported for the first variant
-    "ours": ("minicnn", "experiments.benchmarks.contenders"),
-    "torch": ("torch", "experiments.benchmarks.torch_contender"),
+
+class Framework(NamedTuple):
+    title: str
+    package: str
+    module: str  # with VARIANTS; rounding and memory are reported for the first of them
+
+
+FRAMEWORKS = {
+    "ours": Framework("ours", "minicnn", "experiments.benchmarks.contenders"),
+    "torch": Framework("PyTorch", "torch", "experiments.benchmarks.torch_contender"),
 }
 
 
 def variants(framework: str) -> Sequence[Contender]:
     """The contenders of a framework, none if it is not installed."""
-    package, module = FRAMEWORKS[framework]
+    _, package, module = FRAMEWORKS[framework]
     return import_module(module).VARIANTS if find_spec(package) else ()
 
 

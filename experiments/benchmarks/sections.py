@@ -19,6 +19,9 @@ from experiments.benchmarks.timing import Call, interleaved, ratio
 from minicnn.parallel import threads, use_threads
 
 BATCHES = (1, 8, 32, 128)  # over which scaling is measured
+TITLES = [framework.title for framework in FRAMEWORKS.values()]
+RIVAL = TITLES[1] if len(TITLES) == 2 else "rival"
+ERRORS = f"error: {', '.join(TITLES)}"
 Row = tuple[dict[str, Any], dict[str, str]]  # as it goes into the JSON file, and what is shown, by heading
 
 
@@ -41,11 +44,11 @@ def compare(case: LayerCase | NetworkCase, plan: Plan) -> Row:
     seconds, best, errors = median(times["ours"]), ratio(times, "ours"), rounding_errors(case)
     shown = {
         "ours": _ms(seconds),
-        "PyTorch": _ms(median(times[best.rival])) if best else "-",
-        "x PyTorch": str(best or "-"),
+        RIVAL: _ms(median(times[best.rival])) if best else "-",
+        f"x {RIVAL}": str(best or "-"),
         "its best": best.rival if best else "-",
         "of peak": f"{case.flops / seconds / plan.peak:.0%}" if case.flops else "",
-        "error: ours, PyTorch": " ".join("-" if error is None else f"{error:.0e}" for error in errors),
+        ERRORS: " ".join("-" if error is None else f"{error:.0e}" for error in errors),
     }
     return {"times": times, "ratio": best and best._asdict(), "errors": errors}, shown
 
@@ -89,9 +92,12 @@ def network_rows(plan: Plan, *, kind: str) -> Iterator[Row]:
 def memory_rows(plan: Plan) -> Iterator[Row]:
     for name in plan.models:
         batch = plan.batch or networks.MODELS[name].batch
-        found = {side: peak_memory(side, name, batch) if variants(side) else None for side in FRAMEWORKS}
-        shown = [f"{m['peak']:.0f} ({m['peak'] - m['imported']:.0f})" if m else "-" for m in found.values()]
-        yield {"model": name, **found}, dict(zip(("network", "ours", "PyTorch"), (name, *shown), strict=True))
+        row: dict[str, Any] = {"model": name}
+        shown = {"network": name}
+        for side, framework in FRAMEWORKS.items():
+            found = row[side] = peak_memory(side, name, batch) if variants(side) else None
+            shown[framework.title] = f"{found['peak']:.0f} ({found['peak'] - found['imported']:.0f})" if found else "-"
+        yield row, shown
 
 
 def scaling_rows(plan: Plan, *, over: str) -> Iterator[Row]:
@@ -126,10 +132,10 @@ class Section(NamedTuple):
     rows: Callable[[Plan], Iterator[Row]]
 
 
-TIMES, ERRORS = {"ours": 8, "PyTorch": 8, "x PyTorch": 18}, {"of peak": 8, "error: ours, PyTorch": 21}
-NETWORK = {"network": 18, **TIMES, "its best": 24, "images/s": 8, **ERRORS}
+TIMES, QUALITY = {"ours": 8, RIVAL: 8, f"x {RIVAL}": 18}, {"of peak": 8, ERRORS: 21}
+NETWORK = {"network": 18, **TIMES, "its best": 24, "images/s": 8, **QUALITY}
 SECTIONS = {
-    "ops": [Section("One layer, forward and backward, ms", {"op": 34, **TIMES, **ERRORS}, layer_rows)],
+    "ops": [Section("One layer, forward and backward, ms", {"op": 34, **TIMES, **QUALITY}, layer_rows)],
     "models": [
         Section("Training step, ms", NETWORK, partial(network_rows, kind="training")),
         Section("Inference, ms", NETWORK, partial(network_rows, kind="inference")),
@@ -137,7 +143,7 @@ SECTIONS = {
     "memory": [
         Section(
             "Peak memory of three training steps, MiB (imports included; in brackets without)",
-            {"network": 18, "ours": 18, "PyTorch": 18},
+            {"network": 18} | dict.fromkeys(TITLES, 18),
             memory_rows,
         )
     ],

@@ -2,7 +2,9 @@
 
 import json
 import statistics
+import sys
 import time
+import types
 
 import numpy as np
 import pytest
@@ -71,6 +73,17 @@ def test_everything_runs_without_torch(without_torch, monkeypatch, tmp_path, cap
     saved = json.loads(file.read_text())
     assert {"ops", "models", "memory", "scaling", "environment", "peak"} <= set(saved)
     assert saved["models"][0]["images_per_second"] > 0
+
+
+def test_a_further_framework_is_a_module_and_an_entry(without_torch, monkeypatch):
+    module = types.SimpleNamespace(VARIANTS=(contenders.Ours("again"), contenders.Contender("networks only")))
+    monkeypatch.setitem(sys.modules, "again", module)
+    monkeypatch.setitem(contenders.FRAMEWORKS, "again", contenders.Framework("Again", "numpy", "again"))
+    case = next(c for c in layers.layer_cases(1) if c.name.startswith("relu"))
+    row, _ = sections.compare(case, sections.Plan([], "", None, rounds=1, compiled=False, peak=1.0))
+    assert list(row["times"]) == ["ours", "again"]
+    assert row["ratio"]["rival"] == "again"
+    assert row["errors"] == (0, None, 0)
 
 
 @pytest.mark.parametrize("arguments", [["--only", "speed"], ["--models", "resnet"], ["--rounds", "0"]])
