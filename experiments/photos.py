@@ -8,20 +8,13 @@ nothing.
 
 from __future__ import annotations
 
-import shutil
-from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from experiments.cli.app import UsageError, argument_parser, run_main
-from minicnn.checkpoint import atomic_write
-from minicnn.data.textures import textures
+from experiments.reproduction.pictures import TRAIN, VALIDATION, write_pictures
 
 MODULE = "experiments.photos"
-TRAIN, VALIDATION = 200, 60  # pictures
 MOST = 100_000
-SIZES = (48, 96)  # of sides, in pixels: from, to
 
 
 def main(arguments: list[str]) -> int:
@@ -43,24 +36,6 @@ def main(arguments: list[str]) -> int:
     write_pictures(args.out, args.train, args.validation)
     print(f"{args.train} training and {args.validation} validation pictures in {args.out}")
     return 0
-
-
-def write_pictures(folder: Path, train: int, validation: int) -> None:
-    """train/<class>/*.JPEG and val/<class>/*.JPEG; the folder gets its name only when all are written."""
-    from PIL import Image
-
-    data, unfinished = textures(train, validation), folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    rng = np.random.default_rng(0)
-    parts = {"train": (data.train_images, data.train_labels), "val": (data.test_images, data.test_labels)}
-    for part, (images, labels) in parts.items():
-        for i, (image, label) in enumerate(zip(images, labels, strict=True)):
-            place = unfinished / part / data.classes[label].replace(" ", "-")
-            place.mkdir(parents=True, exist_ok=True)
-            width, height = (int(side) for side in rng.integers(*SIZES, 2))
-            large = Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC)
-            atomic_write(place / f"{i:05d}.JPEG", partial(large.save, format="JPEG", quality=90))
-    unfinished.rename(folder)
 
 
 if __name__ == "__main__":

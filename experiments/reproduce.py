@@ -25,7 +25,6 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments import photos
 from experiments.cli.app import StopSignal, UsageError, argument_parser, command, duration, run_main
 from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
@@ -34,6 +33,7 @@ from experiments.report.page import write_report
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor
 from experiments.reproduction.export import export
+from experiments.reproduction.pictures import TRAIN
 from experiments.reproduction.plan import BLOCKED, FAILED, NOT_STARTED, Estimator, Status, make_plan, show
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
@@ -169,7 +169,7 @@ def reproduce(
     outcomes: list[Status] = []
     with StopSignal() as stop:
         if not args.report:
-            photographs = photos.TRAIN if scale.generated else TRAIN_IMAGES
+            photographs = TRAIN if scale.generated else TRAIN_IMAGES
             plan = make_plan(steps, records, Estimator(means.devices[0], photographs))
             if args.no_training:
                 plan = without_training(plan)

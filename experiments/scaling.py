@@ -16,7 +16,7 @@ from experiments.cli.app import argument_parser, get_device, usage_errors
 from experiments.cli.ranks import run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Column, Table
-from experiments.train.cifar import MODELS
+from experiments.train.cifar import MODELS, CifarSettings
 from minicnn.cluster import ALONE, Communicator
 
 MODULE = "experiments.scaling"

@@ -8,7 +8,7 @@ from statistics import median
 
 import numpy as np
 
-from experiments.train.cifar import Settings
+from experiments.train.cifar import CifarSettings
 from minicnn.backend import Device
 from minicnn.cluster import Communicator, T
 from minicnn.data.augment import Normaliser
@@ -47,7 +47,7 @@ class Watched(Communicator):
         return self._timed(self.inner.on_root, work)
 
 
-def seconds_per_step(asked: Settings, steps: int, device: Device, cluster: Communicator) -> tuple[float, float]:
+def seconds_per_step(asked: CifarSettings, steps: int, device: Device, cluster: Communicator) -> tuple[float, float]:
     """Seconds of a step of this rank, and of the communication within it: medians over the steps."""
     watched, data = Watched(cluster), textures(DIFFERENT, 10)
     chosen = np.arange((WARM_UP + steps) * asked.batch) % DIFFERENT

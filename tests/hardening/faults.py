@@ -35,7 +35,7 @@ from experiments import (
     theory,
 )
 from experiments.cli.app import UsageError, argument_parser
-from experiments.photos import write_pictures
+from experiments.reproduction.pictures import write_pictures
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
 from minicnn.training import TrainingError

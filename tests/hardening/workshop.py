@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from experiments import cifar
-from experiments.photos import write_pictures
+from experiments.reproduction.pictures import write_pictures
 from minicnn.checkpoint import save
 from minicnn.data.textures import textures
 
