@@ -63,6 +63,8 @@ def shown(cell, row):
         digits = len(text.partition(".")[2])
         return value not in (None, "") and f"{float(value):.{digits}f}" == text.replace(",", "").lstrip("+")
 
+    if cell in row.values():  # words
+        return True
     mean, _, half = cell.partition(" ± ")
     low, _, high = cell.partition(" to ")
     for head, value in row.items():
@@ -191,7 +193,7 @@ def commands():
     sources = [*DOCUMENTS, *(ROOT / "experiments").glob("*.py"), ROOT / "exercises" / "check.py"]
     found = set()
     for source in sources:
-        for line in re.findall(r"python -m ((?:experiments|exercises)\.[^`\n\"']*)", source.read_text()):
+        for line in re.findall(r"python -m ((?:experiments|exercises)\.(?:[^`\n\"']|'[^'\n]*')*)", source.read_text()):
             found.add(re.split(r"\s{2,}|\s\|", line.strip())[0])
     return sorted(found)
 

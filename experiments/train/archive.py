@@ -55,10 +55,7 @@ def pack(tree: Path, archive: Path) -> None:
             arrays |= {f"predicted/{name}": found["predicted"], f"right/{dataset}": found["right"]}
         elif path.name == "weights.npz":
             weights[name.replace("/", "--") + ".npz"] = path
-    for entry in runs.values():
-        if "config.json" in entry:
-            entry["config.json"]["command"] = portable(str(entry["config.json"].get("command", "")))
-    _write(archive / INDEX, runs)
+    _write(archive / INDEX, _portable_commands(runs))
     _write_text(archive / METRICS, _long("run", metrics))
     _save(archive / PREDICTIONS, arrays)
     _copy_all(archive / WEIGHTS, weights)
@@ -80,7 +77,7 @@ def _pack_analyses(tree: Path, archive: Path) -> None:
             tables.setdefault(_kind(path.name), {})[inside.as_posix()] = _read_rows(path)
         elif path.suffix == ".png":
             pictures[inside.as_posix()] = path
-    _write(archive / f"{ANALYSES}.json", analyses)
+    _write(archive / f"{ANALYSES}.json", _portable_commands(analyses))
     for kind, of_kind in tables.items():
         _write_text(archive / ANALYSES / kind, _long("file", of_kind))
     _copy_all(archive / ANALYSES, pictures)
@@ -140,6 +137,14 @@ def unpacked(folder: Path) -> Path:
     atexit.register(shutil.rmtree, tree, ignore_errors=True)
     unpack(folder, tree)
     return tree
+
+
+def _portable_commands(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    for entry in entries.values():
+        for content in entry.values():
+            if isinstance(content, dict) and "command" in content:
+                content["command"] = portable(str(content["command"]))
+    return entries
 
 
 def portable(command: str) -> str:
