@@ -121,8 +121,7 @@ def report(asked: CifarSettings, result: dict[str, Any]) -> str:
         }
     else:
         errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
-    parameters = sum(p.data.size for p in asked.build_model().parameters())
-    about = [asked.name, f"{parameters:,}", f"{result['train_error']:.2f}"]
+    about = [asked.name, f"{asked.parameters:,}", f"{result['train_error']:.2f}"]
     lines = [[*about, kind, ours, "-" if paper is None else f"{paper:.2f}"] for kind, (ours, paper) in errors.items()]
     text = Table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines).text()
     if asked.reductions and row is not None:

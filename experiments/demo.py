@@ -52,8 +52,7 @@ def main(arguments: list[str]) -> int:
         job = ArrayJob(one, args.out / one.name, data, training_indices(one, data))
         with interruptible(line, job.folder) as stop:
             result = run_job(job, device=device, resume=True, command=line, stop=stop)
-        parameters = sum(p.data.size for p in one.build_model().parameters())
-        results[label] = result | {"folder": job.folder, "parameters": parameters}
+        results[label] = result | {"folder": job.folder, "parameters": one.parameters}
     print(f"\n{comparison(results, data.name)}\n")
     draw_comparison(args.out / "curves.png", {label: r["folder"] for label, r in results.items()})
     best = min(results, key=lambda label: results[label]["test_error"])
@@ -72,11 +71,11 @@ def networks(args: argparse.Namespace, dataset: str) -> dict[str, CifarSettings]
 
 
 def get_data(args: argparse.Namespace) -> Dataset:
-    """CIFAR-10, or textures where it cannot be had."""
+    """CIFAR-10, or textures where it is not available."""
     try:
         return load(args.dataset, args.data)
     except DataError as error:
-        print(f"CIFAR-10 cannot be had here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
+        print(f"CIFAR-10 is not available here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
         return load("textures")
 
 

@@ -34,7 +34,7 @@ from experiments.tables.table import Table
 from experiments.train.estimate import announce
 from experiments.train.imagenet import TRAIN_IMAGES, ImagenetSettings
 from experiments.train.photographs import PhotoJob, evaluate_pictures, read_colours
-from experiments.train.run import PHOTOGRAPHS, Run, open_run
+from experiments.train.run import Run, open_run
 from experiments.train.session import chosen_images, run_job
 from experiments.train.settings import asked_settings, output_options, training_parser
 from minicnn.backend import Device
@@ -94,8 +94,7 @@ def read_set(args: argparse.Namespace) -> PictureSet:
         data = picture_set(args.data, args.val_labels)
     print(f"{len(data.classes)} classes, {len(data.train):,} training and {len(data.validation):,} validation pictures")
     if data.ignored:
-        first = printable(data.ignored[0])
-        print(f"left out, since their names are not those of pictures: {len(data.ignored)} files, {first} the first")
+        print(f"left out: {len(data.ignored)} files without an image extension, such as {printable(data.ignored[0])}")
     return data
 
 
@@ -147,7 +146,7 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
         print(f"would read  {args.run}\nwould do    {what}, on {device}")
         return 0
     run = open_run(args.run, finished=False)
-    if run.settings.dataset != PHOTOGRAPHS:
+    if not run.settings.PHOTOGRAPHS:
         raise UsageError(f"{args.run} is not a run of {MODULE}")
     if args.image:
         cluster.on_root(lambda: recognise(run, args, device))

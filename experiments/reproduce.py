@@ -200,7 +200,7 @@ def reproduce(
 
 
 def without_training(plan: Sequence[Status]) -> list[Status]:
-    """What can be done with the networks that there are."""
+    """What can be done with the networks that are trained."""
     left_out = {status.step.name for status in plan if status.open and isinstance(status.step, Training)}
     return [status for status in plan if not left_out.intersection((status.step.name, *status.step.needs))]
 

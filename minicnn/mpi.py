@@ -66,7 +66,7 @@ def join() -> Communicator:
     except (ImportError, RuntimeError) as error:  # no mpi4py, or no MPI that it could load
         raise ClusterError(
             f"{count} processes were started together, but they cannot talk: {error}.  "
-            f"Install mpi4py, built for the MPI that started them: pip install 'minicnn[cluster]'.  {alone}"
+            f"Install mpi4py, built for the MPI that started them: pip install mpi4py.  {alone}"
         ) from None
     if asked == "auto" and cluster.size != count:
         raise ClusterError(

@@ -49,7 +49,7 @@ COLUMNS: Columns = {
     Column("non-pair, signed", "+.3f"): "non_pair_signed",
     "paper |pair| / |non-pair|": "paper",
 }
-BEHIND = "Behind ±: the standard deviation over filters.  The paper's numbers are of CReLU (conv1-7) on ImageNet."
+BEHIND = "± is the standard deviation over filters.  The paper's numbers are of CReLU (conv1-7) on ImageNet."
 
 
 def findings(request: Request) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from minicnn.data.decode import ImageError, read_square
 from minicnn.data.folders import pictures_in
 from minicnn.random import Stream
 
-PHOTOGRAPHS = 500  # read unless --subset says otherwise
+MOST_PHOTOGRAPHS = 500  # read unless --subset says otherwise
 
 
 def data_option(p: argparse.ArgumentParser) -> None:
@@ -30,22 +30,18 @@ def data_option(p: argparse.ArgumentParser) -> None:
     )
 
 
-def is_imagenet(run: Run) -> bool:
-    return run.settings.dataset == "imagenet"
-
-
 def images_of(runs: Sequence[Run], where: Path | None, most: int | None = None) -> Dataset:
-    """The data set of the runs, which must share one; at most `most` photographs (default PHOTOGRAPHS)."""
+    """The data set of the runs, which must share one; at most `most` photographs (default MOST_PHOTOGRAPHS)."""
     names = sorted({run.settings.dataset for run in runs})
     if len(names) > 1:
         raise UsageError(f"the runs are of different data sets ({', '.join(names)}); analyse one data set at a time")
-    if not is_imagenet(runs[0]):
+    if not runs[0].settings.PHOTOGRAPHS:
         with hint("--data names a folder or an archive with the data set"):
             return load(names[0], where)
     sides = {run.settings.side for run in runs}
     if len(sides) > 1:
         raise UsageError("the runs use pictures of different sizes; analyse one size at a time")
-    return photographs(where, sides.pop(), PHOTOGRAPHS if most is None else most)
+    return photographs(where, sides.pop(), MOST_PHOTOGRAPHS if most is None else most)
 
 
 def photographs(where: Path | None, side: int, most: int) -> Dataset:

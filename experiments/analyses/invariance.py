@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.analyses.images import batches, images_of, is_imagenet, sample
+from experiments.analyses.images import batches, images_of, sample
 from experiments.analyses.runner import Finding, PlusMinus, Request, not_comparable
 from experiments.cli.app import duration, usage_errors
 from experiments.cli.progress import Progress
@@ -114,8 +114,8 @@ def measure(run: Run, untrained: int | None, data: Dataset, request: Request) ->
 
 def stimuli_for(run: Run, request: Request) -> Stimuli:
     """Those of --stimuli, or those that suit the data of the run; an ImageNet network sees crops of its own size."""
-    name = request.args.stimuli or ("imagenet" if is_imagenet(run) else "cifar")
-    crop = {"crop": run.settings.crop} if name == "imagenet" and is_imagenet(run) else {}
+    name = request.args.stimuli or ("imagenet" if run.settings.PHOTOGRAPHS else "cifar")
+    crop = {"crop": run.settings.crop} if name == "imagenet" and run.settings.PHOTOGRAPHS else {}
     return STIMULI[name](fill=request.args.fill, **crop)
 
 

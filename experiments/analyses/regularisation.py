@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from experiments.analyses.images import is_imagenet
 from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.figures.analyses import draw_gaps
@@ -66,7 +65,7 @@ A seed is one draw of the network too: a difference between single runs is no ev
 
 
 def findings(request: Request) -> Iterator[Finding]:
-    if any(map(is_imagenet, request.runs)):
+    if any(run.settings.PHOTOGRAPHS for run in request.runs):
         raise UsageError("ImageNet runs have no training error without augmentation; this needs runs of CIFAR")
     rows = [measured(run) for run in request.runs]
     text: list[str | Table] = [table(rows, COLUMNS), EXPLAINED, not_comparable(request.runs)]

@@ -1,4 +1,4 @@
-"""What the command lines share: options, devices, signals, files of a run, tables, and errors as one clear message."""
+"""What every command shares: errors as one clear message, options, devices, signals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UsageError(Exception):
 def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = True) -> None:
     """Run a command line: expected errors become one message and an exit code, never a traceback.
 
-    alone   whether it works in one process; that of many is started by ranks.run_on_ranks
+    alone   whether it works in one process; ranks.run_on_ranks starts those that work in many
     """
     arguments, (count, _) = sys.argv[1:], launched()
     if alone and count > 1:
@@ -83,7 +83,7 @@ def argument_parser(module: str, description: str | None) -> argparse.ArgumentPa
 
 
 def check_environment() -> None:
-    """UsageError for a variable of ours that makes no sense: it is read where nobody expects an error of the user's."""
+    """UsageError for a variable of ours that makes no sense; checked here because it is otherwise read deep inside."""
     with usage_errors():
         threads()
         forced_convolution()
@@ -95,7 +95,7 @@ def fail(message: str, code: int = 1) -> int:
 
 
 def fail_once(message: str) -> int:
-    """`fail` with code 2 of many processes that were started together, each of which comes here."""
+    """`fail` with code 2, said once where many processes were started together and all come here."""
     _, rank = launched()
     return fail(message, code=2) if rank == 0 else 2
 

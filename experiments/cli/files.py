@@ -26,7 +26,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows that share their columns; an empty cell for None.  Without rows, an empty file."""
+    """Rows with the same columns; None is an empty cell.  Without rows, the file is empty."""
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")

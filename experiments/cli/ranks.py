@@ -1,6 +1,6 @@
 """Command lines on many processes, which mpiexec or srun started together (docs/cluster.md).
 
-Rank 0 prints and writes; the others keep what they would say to themselves, and say it if they fail.  A rank that
+Rank 0 prints and writes; the others remember the end of what they would print, and print it if they fail.  A rank that
 fails alone ends all, since the others would wait for it for ever; where all fail alike, rank 0 says why, once.
 """
 
@@ -37,7 +37,7 @@ class Main(Protocol):
 
 
 def run_on_ranks(main: Main, module: str) -> None:
-    """`common.run_main`, on all processes that were started together."""
+    """`app.run_main`, on all processes that were started together."""
     try:
         cluster = join()
     except ClusterError as error:
@@ -50,7 +50,7 @@ def run_on_ranks(main: Main, module: str) -> None:
         code = _exit_code(partial(run_main, partial(main, cluster=cluster), module, alone=False))
     if code and not cluster.all_fail(PATIENCE):
         text = "".join(said)
-        print(f"{text}rank {cluster.rank} of {cluster.size} failed and ends all", file=own, flush=True)
+        print(f"{text}rank {cluster.rank} of {cluster.size} failed; ending all ranks", file=own, flush=True)
         cluster.abort(code)
     sys.exit(code)
 

@@ -1,4 +1,4 @@
-"""Values from outside, from a command line or a JSON file of ours, checked before they are used."""
+"""Values from a command line or from a JSON file of ours, checked before they are used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = TypeVar("Record")
 def check_numbers(
     values: Mapping[str, Any], *, positive: Iterable[str] = (), not_negative: Iterable[str] = (), prefix: str = "--"
 ) -> None:
-    """ValueError for the first of these numbers that is out of range; None is not given, and all right."""
+    """ValueError for the first of these numbers that is out of range; None means not given, and is fine."""
     for names, zero in ((positive, False), (not_negative, True)):
         for name in names:
             value, option = values[name], prefix + (name.replace("_", "-") if prefix else name)

@@ -13,11 +13,11 @@ COLOURS = 128  # of a plot, with what lies between them at the edges of letters
 
 
 def new_figure(path: Path, width: float, height: float) -> Any:
-    """A matplotlib figure, or None (and a word about it) where matplotlib is missing."""
+    """A matplotlib figure, or None (and a message) where matplotlib is missing."""
     try:
         from matplotlib.figure import Figure  # no pyplot: no window system, no global state
     except ImportError:
-        print(f"no {path.name}: matplotlib is not installed (pip install 'minicnn[figures]')", file=sys.stderr)
+        print(f"no {path.name}: matplotlib is not installed (pip install matplotlib)", file=sys.stderr)
         return None
     return Figure(figsize=(width, height), layout="constrained")
 

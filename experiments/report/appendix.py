@@ -58,8 +58,8 @@ def curves(context: Context) -> Parts:
     for family in families(groups(context.scale.trainings, context.records)):
         lines = {group.label: line for group in family if (line := _line(group)) is not None}
         if lines:
-            photos = not hasattr(family[0].settings, "model")
-            what = f"All-CNN-B on {context.data_of(family[0].settings)}" if photos else describe(family[0])
+            s = family[0].settings
+            what = f"All-CNN-B on {context.data_of(s)}" if s.PHOTOGRAPHS else describe(family[0])
             words = (
                 f"{what}: error while training, with augmentation and dropout, by epoch; the dot is the test error at "
                 "the end, without them. Means over seeds."
@@ -96,7 +96,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> Parts:
         s = family[0].settings
         lines.append(
             [
-                f"{context.data_of(s)}, {getattr(s, 'model', 'All-CNN-B')}",
+                f"{context.data_of(s)}, {'All-CNN-B' if s.PHOTOGRAPHS else s.model}",
                 ", ".join(group.label for group in family),
                 f"{finished} of {planned}",
                 ", ".join(reduced) or "nothing",

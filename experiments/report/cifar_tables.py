@@ -105,7 +105,7 @@ def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[
         lines.append(
             [
                 _name(row) if group is None else group.label,
-                group.parameters if group is not None and group.finished else None,
+                group.settings.parameters if group is not None and group.finished else None,
                 NOT_HERE if group is None else context.runs_of(group),
                 group and group.interval("train_error"),
                 group and group.interval("test_error"),
@@ -150,8 +150,8 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
     folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
     explained = (
         f"Over {base.unit}: Student's t on paired differences, what a new training may give. Over test images: paired "
-        "bootstrap of these networks, what other images may give. Each interval covers with 95 % by itself; of twenty, "
-        f"one misses.{folds}"
+        "bootstrap of these networks, what other images may give. Each is a 95 % interval by itself; about one in "
+        f"twenty misses.{folds}"
     )
     bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
     title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"

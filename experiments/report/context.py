@@ -50,7 +50,7 @@ class Context:
 
     def data_of(self, settings: Any) -> str:
         """What a network was trained on; pictures that were generated are not ImageNet."""
-        if settings.dataset == "imagenet" and self.scale.generated:
+        if settings.PHOTOGRAPHS and self.scale.generated:
             return "generated pictures"
         return DATASETS[settings.dataset]
 
@@ -73,7 +73,7 @@ class Context:
         return Links(links, f" ({missing} missing{unusable})" if missing else "")
 
     def picture(self, path: Path, words: str) -> Html:
-        """A PNG file; `words` are its caption, and say what it shows to who cannot see it."""
+        """A PNG file; `words` are its caption, and its text for readers who cannot see it."""
         try:
             content = path.read_bytes()
         except OSError:
@@ -83,7 +83,7 @@ class Context:
         return figure(tag("img", src=source, alt=words, loading="lazy"), words)
 
 
-DRAWN = "it is drawn where matplotlib is installed (pip install '.[figures]' in the repository)."
+DRAWN = "it is drawn where matplotlib is installed (pip install matplotlib)."
 
 
 def figure(content: Html, words: str) -> Html:
@@ -134,5 +134,5 @@ def not_comparable(reduced: Sequence[str]) -> str:
 
 
 def absent(why: str) -> Html:
-    """A plain word about something that is not there."""
+    """A note that something is missing."""
     return tag("p", tag("strong", "Not here: "), escape(why), class_="absent")

@@ -42,9 +42,8 @@ class Group:
 
     @property
     def family(self) -> tuple[Any, ...]:
-        """The same for networks that were trained alike, and may be compared."""
-        s = self.settings
-        return s.dataset, getattr(s, "model", "imagenet"), s.scale, s.recipe, s.epochs, s.subset, self.protocol
+        """The same for networks that were trained alike, and may be compared: only activation and width differ."""
+        return self.settings.trained_alike, self.protocol
 
     @cached_property
     def networks(self) -> dict[Unit, Run]:
@@ -59,10 +58,6 @@ class Group:
         results = [network.result for network in self.networks.values()]
         values = [float(result[name]) - (float(result[minus]) if minus else 0.0) for result in results]
         return t_interval(values) if values else None
-
-    @cached_property
-    def parameters(self) -> int:
-        return sum(p.data.size for p in self.settings.build_model().parameters())
 
 
 def groups(trainings: Iterable[Training], records: Records) -> list[Group]:

@@ -7,7 +7,7 @@ from typing import Any
 from experiments.report.context import DATASETS, Context, Parts
 from experiments.tables.table import Column, Table
 from experiments.train.cifar import CifarSettings
-from minicnn.models import allcnn_b
+from experiments.train.imagenet import ImagenetSettings
 from reference.paper import ARCHITECTURES, CORRECTIONS, PARAMETERS
 
 NOT_PRINTED = "E33"  # a padding that all ImageNet tables leave out: no correction of one of them
@@ -35,12 +35,10 @@ def parameters() -> Table:
 
 def _count(family: str, key: Any) -> int:
     if family == "imagenet":
-        model = allcnn_b(key)
-    elif family == "vgg":
-        model = CifarSettings.of(model="vgg", act="crelu" if key else "relu", at=key).build_model()
-    else:
-        model = CifarSettings.of(act=key[0], width=key[1]).build_model()
-    return sum(p.data.size for p in model.parameters())
+        return ImagenetSettings.of(variant=key).parameters
+    if family == "vgg":
+        return CifarSettings.of(model="vgg", act="crelu" if key else "relu", at=key).parameters
+    return CifarSettings.of(act=key[0], width=key[1]).parameters
 
 
 def corrections() -> Table:

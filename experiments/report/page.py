@@ -50,7 +50,7 @@ def write_report(context: Context, targets: Sequence[Target], command: str, *, k
 
 
 def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
-    """One CSV file per series of tables; those of an earlier page go, or with `keep` are an error."""
+    """One CSV file per series of tables, and all as Markdown; those of an earlier page go, or with `keep` are an error."""
     folder = context.home / TABLES
     series: dict[str, list[Table]] = {}
     for table in tables:
@@ -66,6 +66,8 @@ def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
         atomic_write_text(folder / name, write_csv(of_one))
     for name in old:
         (folder / name).unlink(missing_ok=True)
+    shown = "\n".join(f"## {table.caption}\n\n{table.markdown()}" for table in tables)
+    atomic_write_text(folder / "README.md", f"# The tables of the report\n\n{shown}")
 
 
 Sections = dict[str, tuple[str, Parts]]  # by name: title and content

@@ -36,7 +36,7 @@ class Repeats:
 
     @property
     def seed(self) -> str:
-        """Behind the words of a picture: of which seed it is, where there are several."""
+        """The end of a caption: of which seed a picture is, where there are several."""
         step, _ = self.first
         return f", seed {step.of[0].settings.seed}" if len(self.steps) > 1 else ""
 
@@ -58,7 +58,7 @@ class Repeats:
         return {layer: rows[0] for layer, rows in layers.items()}, numbers
 
     def missing(self) -> Parts:
-        """A word about what is not finished."""
+        """A note about what is not finished."""
         names = [step.name for step in self.steps if step not in self.done]
         words = f"the analys{'is' if len(names) == 1 else 'es'} {', '.join(names)} {'is' if len(names) == 1 else 'are'}"
         return [absent(f"{words} not done.")] if names else []

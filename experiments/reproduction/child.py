@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 def main(arguments: list[str]) -> None:
     if not arguments or not re.fullmatch(r"experiments(\.[a-z0-9_]+)+", arguments[0]) or not find_spec(arguments[0]):
-        print("error: which module?  The first argument is one of experiments", file=sys.stderr)
+        print("error: the first argument must be a module of experiments", file=sys.stderr)
         sys.exit(2)
     module = arguments[0]
     threading.Thread(target=_end_with_parent, daemon=True).start()

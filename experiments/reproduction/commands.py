@@ -11,7 +11,6 @@ from experiments.cli.app import command
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import PICTURES, Step, Training
 from experiments.reproduction.targets import GENERATE, Files
-from experiments.train.imagenet import ImagenetSettings
 from minicnn.backend import gpu_problem
 from minicnn.parallel import threads
 
@@ -39,7 +38,7 @@ class Resources:
         made = list(step.options)
         if isinstance(step, Training):
             made += ["--resume"]
-            if isinstance(step.settings, ImagenetSettings):
+            if step.settings.PHOTOGRAPHS:
                 made += ["--workers", str(self.threads)]
         else:
             for training in step.of:

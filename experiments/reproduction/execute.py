@@ -93,7 +93,7 @@ class Executor:
 
     @contextmanager
     def _killing(self) -> Iterator[None]:
-        """A second Ctrl-C, or a mistake of ours, leaves nothing running."""
+        """A second Ctrl-C, or an error here, leaves nothing running."""
         try:
             yield
         except BaseException:
@@ -131,7 +131,7 @@ class Executor:
         return self.records.root / LOGS / f"{step.name}.{kind}"
 
     def _process(self, step: Step, slot: int) -> tuple[int, str]:
-        """(exit code, the last that it said)"""
+        """(exit code, the last line of its log)"""
         out, err = self._log(step, "out"), self._log(step, "err")
         err.unlink(missing_ok=True)  # what it said the time before is not shown again
         command = [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)]
@@ -140,7 +140,7 @@ class Executor:
         else:  # the launcher's signals reach the ranks by themselves
             code = self.pool.submit(run_program, command, self.resources.settings(), out, err).result()
         said = [line for line in err.read_text(errors="replace").splitlines() if line.strip()]
-        why = said[-1] if said else "it said nothing"
+        why = said[-1] if said else "it printed nothing"
         return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
 
     def _here(self, step: Step, command: Sequence[str], out: Path, err: Path) -> int:

@@ -12,7 +12,6 @@ from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.steps import Step, Training
 from experiments.tables.table import Table
 from experiments.train.estimate import seconds_per_image
-from experiments.train.imagenet import ImagenetSettings
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.nn import describe
 
@@ -66,7 +65,7 @@ class Estimator:
         """(seconds, bytes) that are left of it."""
         each, parameters = self.network(training)
         s, networks = training.settings, training.trainings
-        photos = isinstance(s, ImagenetSettings)
+        photos = s.PHOTOGRAPHS
         images = (s.subset or self.photographs) if photos else s.images
         left = max(0.0, 1 - epochs_done(folder) / (s.epochs * networks))
         copies = 6 if photos and s.recipe == "adam" else 4  # two checkpoints: weights, moments
@@ -109,7 +108,7 @@ def _state(step: Step, records: Records, closed: set[str]) -> tuple[str, str]:
     for training in step.of:
         run = records.run(training)
         if run is not None and not run.has_weights:
-            return BLOCKED, f"needs the weights of {training.name}, which was exported without"
+            return BLOCKED, f"needs the weights of {training.name}, which was exported without them"
     return NEW, ""
 
 

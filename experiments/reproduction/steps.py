@@ -74,10 +74,13 @@ class Training:
 
     def is_mine(self, stored: Any) -> bool:
         """Whether these are the settings in a config.json of this training."""
-        own = self.settings.as_json()
-        if isinstance(self.settings, ImagenetSettings) and isinstance(stored, dict):
-            own["classes"] = stored.get("classes")  # those of the folder, which are not known here
-        return bool(stored == own)
+        try:
+            there = type(self.settings).from_json(stored)
+        except ValueError:
+            return False
+        if there.PHOTOGRAPHS:  # its classes are those of the folder, which are not known here
+            there = replace(there, classes=self.settings.classes)
+        return bool(there == self.settings)
 
     def folder(self, root: Path) -> Path:
         return root / RUNS / self.name

@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 
 class Bold(NamedTuple):
-    """A cell to be noticed."""
+    """A cell that is emphasised."""
 
     cell: Any
 
@@ -81,14 +81,11 @@ class Table:
             [f"**{shown}**" if isinstance(cell, Bold) else shown for shown, cell in zip(*cells, strict=True)]
             for cells in zip(self._shown(missing=""), self.rows, strict=True)
         ]
-        return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-    def csv(self) -> str:
-        """Numbers as they are, whatever their column shows of them."""
-        return write_csv([self])
+        escaped = ([cell.replace("|", "\\|") for cell in cells] for cells in lines)
+        return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
     def values(self) -> list[list[Any]]:
-        """The heads and the rows of a CSV file."""
+        """The heads and the rows of a CSV file: numbers as they are, whatever their column shows of them."""
         made: list[list[Any]] = []
         for i, column in enumerate(self.heads):
             head, bare = column.head, [_bare(row[i]) for row in self.rows]
@@ -151,7 +148,7 @@ def text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _bare(cell: Any) -> Any:
-    """What is to be known of a cell, without how it looks; None for NaN."""
+    """The value of a cell, without how it looks; None for NaN."""
     if isinstance(cell, Bold):
         return _bare(cell.cell)
     if isinstance(cell, Links):

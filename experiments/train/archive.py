@@ -2,12 +2,10 @@
 
 A tree has one folder per run and per analysis (reproduction/steps.py).  An archive is the same in long tables:
 
-  runs.json           config.json, result.json, ... of every run, by its folder
-  metrics.csv         one row per run and epoch
-  predictions.npz     predicted classes of the test images per run, and the right ones per data set
-  weights/            of some networks
-  analyses.json       stamps and other JSON of every analysis, by its folder
-  analyses/*.csv      one row per analysis and row of its tables; pictures stay where they are in the tree
+  runs.json, analyses.json     every JSON file, by its path: settings, results, stamps, ...
+  runs/*.csv, analyses/*.csv   one row per row of the CSV files of that name; the first column says of which
+  runs/predictions.npz         predicted classes of the test images per run, and the right ones per data set
+  runs/**/weights.npz, analyses/**/*.png    as in the tree
 
 `pack` makes an archive of a tree, `unpack` a tree of an archive, `unpacked` does so once per process for whoever reads.
 """
@@ -17,6 +15,7 @@ from __future__ import annotations
 import atexit
 import csv
 import io
+import json
 import os
 import re
 import shlex
@@ -30,57 +29,42 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.app import UsageError
-from experiments.cli.files import read_json, write_json
+from experiments.cli.files import read_json
+from experiments.train.arrays import PREDICTIONS
 from minicnn.checkpoint import CheckpointError, atomic_write_bytes, atomic_write_text, load, save
 
 RUNS, ANALYSES = "runs", "analyses"  # folders of a tree
-INDEX, METRICS, PREDICTIONS, WEIGHTS = "runs.json", "metrics.csv", "predictions.npz", "weights"
+INDEX = f"{RUNS}.json"
 Rows = list[list[str]]
 
 
 def pack(tree: Path, archive: Path) -> None:
     """Write what is in a tree; what is there already is replaced where it differs."""
-    runs: dict[str, dict[str, Any]] = {}
-    metrics: dict[str, Rows] = {}
-    arrays: dict[str, np.ndarray] = {}
-    weights: dict[str, Path] = {}
-    for path in sorted((tree / RUNS).rglob("*.*")):
-        name, of_run = path.parent.relative_to(tree / RUNS).as_posix(), path.suffix == ".json"
-        if of_run:
-            runs.setdefault(name, {})[path.name] = read_json(path)
-        elif path.name == METRICS:
-            metrics[name] = _read_rows(path)
-        elif path.name == PREDICTIONS:
-            found, dataset = load(path)[0], read_json(path.with_name("config.json"))["settings"]["dataset"]
-            arrays |= {f"predicted/{name}": found["predicted"], f"right/{dataset}": found["right"]}
-        elif path.name == "weights.npz":
-            weights[name.replace("/", "--") + ".npz"] = path
-    _write(archive / INDEX, _portable_commands(runs))
-    _write_text(archive / METRICS, _long("run", metrics))
-    _save(archive / PREDICTIONS, arrays)
-    _copy_all(archive / WEIGHTS, weights)
-    _pack_analyses(tree / ANALYSES, archive)
-
-
-def _pack_analyses(tree: Path, archive: Path) -> None:
-    analyses: dict[str, dict[str, Any]] = {}
-    tables: dict[str, dict[str, Rows]] = {}
-    pictures: dict[str, Path] = {}
-    for path in sorted(tree.rglob("*.*")):
-        inside = path.relative_to(tree)
-        name, where = inside.parts[0], "/".join(inside.parts[1:])
-        entry = analyses.setdefault(name, {"tables": []})
-        if path.suffix == ".json":
-            entry[where] = read_json(path)
-        elif path.suffix == ".csv":
-            entry["tables"].append(where)  # some are empty
-            tables.setdefault(_kind(path.name), {})[inside.as_posix()] = _read_rows(path)
-        elif path.suffix == ".png":
-            pictures[inside.as_posix()] = path
-    _write(archive / f"{ANALYSES}.json", _portable_commands(analyses))
-    for kind, of_kind in tables.items():
-        _write_text(archive / ANALYSES / kind, _long("file", of_kind))
-    _copy_all(archive / ANALYSES, pictures)
+    for kind in (RUNS, ANALYSES):
+        index: dict[str, Any] = {}
+        tables: dict[str, dict[str, Rows]] = {}
+        arrays: dict[str, np.ndarray] = {}
+        for path in _files(tree / kind):
+            where = path.relative_to(tree / kind).as_posix()
+            if path.suffix == ".json":
+                index[where] = read_json(path)
+                if isinstance(index[where], dict) and "command" in index[where]:
+                    index[where]["command"] = portable(str(index[where]["command"]))
+            elif path.suffix == ".csv":
+                rows = _read_rows(path)
+                tables.setdefault(_kind(path.name), {})[where] = rows
+                if not rows:
+                    index[where] = None
+            elif path.name == PREDICTIONS:
+                found, dataset = load(path)[0], read_json(path.with_name("config.json"))["settings"]["dataset"]
+                arrays |= {f"predicted/{where}": found["predicted"], f"right/{dataset}": found["right"]}
+            else:
+                _copy(path, archive / kind / where)
+        _write_text(archive / f"{kind}.json", _json(index))
+        for name, of_kind in tables.items():
+            _write_text(archive / kind / name, _long(of_kind))
+        if arrays:
+            _save(archive / kind / PREDICTIONS, arrays)
 
 
 def _kind(name: str) -> str:
@@ -91,37 +75,28 @@ def _kind(name: str) -> str:
 def unpack(archive: Path, tree: Path) -> None:
     """What `pack` wrote, as a tree again; UsageError where it is damaged."""
     try:
-        _unpack(archive, tree)
-    except (KeyError, AttributeError, TypeError, ValueError, csv.Error, CheckpointError) as error:
+        for kind in (RUNS, ANALYSES):
+            _unpack(archive, kind, tree / kind)
+    except (KeyError, AttributeError, TypeError, ValueError, csv.Error, CheckpointError, UsageError) as error:
         raise UsageError(f"the archive {archive} is damaged ({error}); get it again") from None
 
 
-def _unpack(archive: Path, tree: Path) -> None:
-    runs = read_json(archive / INDEX)
-    for name, entry in runs.items():
-        for file, content in entry.items():
-            write_json(_made(tree / RUNS / _inside(name) / _inside(file)), content)
-    for name, rows in _parts(archive / METRICS).items():
-        _write_text(tree / RUNS / _inside(name) / METRICS, _text(rows))
-    arrays = load(archive / PREDICTIONS)[0] if (archive / PREDICTIONS).exists() else {}
-    for key, predicted in arrays.items():
-        kind, _, name = key.partition("/")
-        if kind == "predicted":
-            right = arrays[f"right/{runs[name]['config.json']['settings']['dataset']}"]
-            _save(tree / RUNS / _inside(name) / PREDICTIONS, {"predicted": predicted, "right": right})
-    for path in (archive / WEIGHTS).glob("*.npz"):
-        _copy(path, tree / RUNS / path.stem.replace("--", "/") / "weights.npz")
-    for name, entry in read_json(archive / f"{ANALYSES}.json").items():
-        for where, content in entry.items():
-            if where != "tables":
-                write_json(_made(tree / ANALYSES / _inside(name) / _inside(where)), content)
-        for where in entry["tables"]:
-            _write_text(tree / ANALYSES / _inside(name) / _inside(where), "")
-    for path in (archive / ANALYSES).glob("*.csv"):
-        for where, rows in _parts(path).items():
-            _write_text(tree / ANALYSES / _inside(where), _text(rows))
-    for path in (archive / ANALYSES).glob("*/**/*.png"):
-        _copy(path, tree / ANALYSES / path.relative_to(archive / ANALYSES))
+def _unpack(archive: Path, kind: str, tree: Path) -> None:
+    index = read_json(archive / f"{kind}.json")
+    for where, content in index.items():
+        _write_text(tree / _inside(where), "" if content is None else _json(content))
+    for path in _files(archive / kind):
+        if path.suffix == ".csv":
+            for where, rows in _parts(path).items():
+                _write_text(tree / _inside(where), _text(rows))
+        elif path == archive / kind / PREDICTIONS:
+            arrays, _ = load(path)
+            for where in [name.removeprefix("predicted/") for name in arrays if name.startswith("predicted/")]:
+                dataset = index[str(Path(where).with_name("config.json"))]["settings"]["dataset"]
+                predicted, right = arrays[f"predicted/{where}"], arrays[f"right/{dataset}"]
+                _save(tree / _inside(where), {"predicted": predicted, "right": right})
+        else:
+            _copy(path, tree / path.relative_to(archive / kind))
 
 
 def is_archive(folder: Path) -> bool:
@@ -137,14 +112,6 @@ def unpacked(folder: Path) -> Path:
     atexit.register(shutil.rmtree, tree, ignore_errors=True)
     unpack(folder, tree)
     return tree
-
-
-def _portable_commands(entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    for entry in entries.values():
-        for content in entry.values():
-            if isinstance(content, dict) and "command" in content:
-                content["command"] = portable(str(content["command"]))
-    return entries
 
 
 def portable(command: str) -> str:
@@ -178,10 +145,10 @@ def _text(rows: Iterable[Iterable[str]]) -> str:
     return file.getvalue()
 
 
-def _long(first: str, tables: Mapping[str, Rows]) -> str:
-    """Tables may differ in their columns: a cell that a table does not have is empty, and its head is listed."""
+def _long(tables: Mapping[str, Rows]) -> str:
+    """Tables may differ in their columns: a cell that a table does not have is ABSENT."""
     heads = list(dict.fromkeys(head for rows in tables.values() for head in (rows[0] if rows else ())))
-    lines = [[first, *heads]]
+    lines = [["file", *heads]]
     for name, rows in tables.items():
         for row in rows[1:]:
             cells = dict(zip(rows[0], row, strict=True))
@@ -207,6 +174,14 @@ def _parts(path: Path) -> dict[str, Rows]:
 # Files are written only where they differ, so that an archive can be made again and again.
 
 
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def _made(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -218,11 +193,6 @@ def _inside(name: str) -> Path:
     if path.is_absolute() or ".." in path.parts:
         raise ValueError(f"{name} leads out of it")
     return path
-
-
-def _write(path: Path, value: Any) -> None:
-    if not path.exists() or read_json(path) != value:
-        write_json(_made(path), value)
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -244,8 +214,3 @@ def _copy(source: Path, target: Path) -> None:
     content = source.read_bytes()
     if not target.exists() or target.read_bytes() != content:
         atomic_write_bytes(_made(target), content)
-
-
-def _copy_all(folder: Path, files: Mapping[str, Path]) -> None:
-    for name, source in files.items():
-        _copy(source, folder / name)

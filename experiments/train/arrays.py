@@ -141,7 +141,7 @@ class ArraySession(Session):
 
 def write_predictions(folder: Path, probabilities: np.ndarray, labels: np.ndarray) -> None:
     """The softmax outputs (images, classes) for the test images, and the right labels."""
-    (folder / PREDICTIONS).unlink(missing_ok=True)  # of a training before: else it would be kept as the previous one
+    (folder / PREDICTIONS).unlink(missing_ok=True)  # left by an earlier training, and not to be kept
     save(folder / PREDICTIONS, {"probabilities": probabilities, "labels": labels})
 
 

@@ -7,7 +7,7 @@ one cycle, for CPUs.  docs/recipes.md says where the numbers in RECIPES come fro
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 from experiments.train.settings import Option, Settings
@@ -115,6 +115,7 @@ class CifarSettings(Settings):
     """Everything that determines the result of one training, beside the device and the images held out."""
 
     MODULE: ClassVar = "experiments.cifar"
+    PHOTOGRAPHS: ClassVar = False
     OPTIONS: ClassVar = OPTIONS
     KEYS: ClassVar = ("model", "act", "recipe")
     POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "clip", "subset")
@@ -124,21 +125,11 @@ class CifarSettings(Settings):
     act: str
     width: str
     at: tuple[int, ...]  # vgg only
-    scale: float
     dropout: Rates  # convpool only
-    logits_act: bool
     bn_before_act: bool
     dataset: str
-    subset: int | None
-    recipe: str
-    epochs: int
-    batch: int
-    lr: float
     weight_decay: float
-    clip: float | None
-    flip: bool
     shift: int
-    seed: int
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -189,15 +180,22 @@ class CifarSettings(Settings):
 
     @property
     def reductions(self) -> list[str]:
-        """What makes a run smaller than the paper's, so that the numbers cannot be compared."""
-        full = self.of(model=self.model, act=self.act, recipe="paper")
+        """What makes a run smaller than the paper's, or trains it otherwise: its numbers cannot be compared."""
+        full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
+        changed = ("batch", "lr", "weight_decay", "clip", "shift", "dropout", "flip")
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset == "textures" else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
             *([f"{self.subset} images"] if self.subset else []),
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
             *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
+            *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(own, name)),
         ]
+
+    @property
+    def trained_alike(self) -> Self:
+        """The same for networks that differ in the activation, the width or the seed alone."""
+        return replace(self, act="relu", width="base", at=(), seed=0)
 
     @property
     def table(self) -> tuple[str, Key]:

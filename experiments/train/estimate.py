@@ -60,7 +60,7 @@ def memory(summary: Summary, batch: int) -> int:
 def seconds_per_image(settings: Any, summary: Summary, device: Device, ranks: int = 1) -> float:
     """Time that a rank needs for an image, from the quickest of a few training steps of a throw-away network.
 
-    The first step is slow and stands for nothing: memory is fresh, threads start, a GPU compiles its kernels.  A step
+    The first step is slow and not typical: memory is fresh, threads start, a GPU compiles its kernels.  A step
     of few images is slow as well, since part of the work is done once for all of a batch; so it has as many images as
     in training, unless that would take long.
     """

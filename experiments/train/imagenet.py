@@ -11,7 +11,7 @@ So Table 4 compares more than activations (E29): --recipe gives a network the ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from experiments.train.settings import Option, Settings
@@ -66,6 +66,7 @@ class ImagenetSettings(Settings):
     """Everything that determines the result of one training, beside the device and the pictures."""
 
     MODULE: ClassVar = "experiments.imagenet"
+    PHOTOGRAPHS: ClassVar = True
     OPTIONS: ClassVar = OPTIONS
     KEYS: ClassVar = ("variant", "recipe")
     POSITIVE: ClassVar = ("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes")
@@ -73,21 +74,11 @@ class ImagenetSettings(Settings):
 
     variant: str
     classes: int
-    scale: float
     dropout: float | None  # None: as printed
-    logits_act: bool
-    subset: int | None
     bad_images: str
     side: int  # of the square that crops are taken from
     crop: int  # what the network sees
     colour: float
-    recipe: str
-    epochs: int
-    batch: int
-    lr: float  # of the first phase; the others keep their ratio to it
-    clip: float | None
-    flip: bool
-    seed: int
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -134,9 +125,10 @@ class ImagenetSettings(Settings):
 
     @property
     def reductions(self) -> list[str]:
-        """What makes it smaller than the paper's, so that the numbers cannot be compared."""
+        """What makes it smaller than the paper's, or trains it otherwise: its numbers cannot be compared."""
         own = paper.imagenet_recipe(self.variant)
         assert own is not None
+        usual, changed = self.of(variant=self.variant, recipe=self.recipe), ("batch", "lr", "clip", "dropout", "colour")
         return [
             *([f"{self.classes} classes"] if self.classes != CLASSES else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
@@ -144,7 +136,13 @@ class ImagenetSettings(Settings):
             *([f"crops of {self.crop} from {self.side} pixels"] if (self.crop, self.side) != (CROP, SIDE) else []),
             *([f"recipe {self.recipe}"] if self.recipe != own.optimizer else []),
             *([f"{self.epochs} epochs"] if self.epochs < own.epochs else []),
+            *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(usual, name)),
         ]
+
+    @property
+    def trained_alike(self) -> Self:
+        """The same for networks that differ in the variant or the seed alone."""
+        return replace(self, variant="baseline", seed=0)
 
     @property
     def table(self) -> tuple[str, paper.Key]:

@@ -1,4 +1,4 @@
-"""A training on photographs, and the evaluation of what came of it.
+"""A training on photographs, and the evaluation of its network.
 
 runs/<name>/        as session.py says, and
   classes.json      the classes: names of folders, and in words
@@ -139,7 +139,7 @@ class PhotoSession(Session):
         return list(dict.fromkeys(message for seen in self.cluster.gather(self.bad.seen) for message in seen))
 
     def measure_epoch(self) -> tuple[dict[str, Any], str]:
-        """On the validation set, which nothing is chosen by."""
+        """On the validation set, which is never used to choose anything."""
         found = self.evaluate(crops=1)
         row = {f"validation_{name}": found[name] for name in ("loss", "top1", "top5")}
         return row, f", validation top-1 and top-5 {found['top1']:.2f} and {found['top5']:.2f} %"

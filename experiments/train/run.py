@@ -36,7 +36,6 @@ from minicnn.nn import Sequential
 from minicnn.training import arrays_under
 
 WEIGHTS = "weights.npz"  # of a network whose checkpoint is not here
-PHOTOGRAPHS = "imagenet"  # what config.json calls a training on photographs, and their data set
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ class Run:
 
     def normaliser(self, data: Dataset) -> Normaliser:
         """That of the images it was trained on."""
-        if isinstance(self.settings, ImagenetSettings):
+        if self.settings.PHOTOGRAPHS:
             return read_colours(self.folder).normaliser
         return Normaliser.of(data.train_images[self.training_images(data)])
 
@@ -185,7 +184,7 @@ def open_runs(folders: Sequence[Path]) -> list[Run]:
 
 def _expand(folder: Path) -> list[Path]:
     """The folders of networks that a path stands for; in an archive, docs/results/cifar10-* stands for many."""
-    if is_archive(folder) or is_archive(folder.parent):
+    if is_archive(folder) or (is_archive(folder.parent) and not folder.is_dir()):
         archive, pattern = (folder, "*") if is_archive(folder) else (folder.parent, folder.name)
         inside = sorted((unpacked(archive) / RUNS).glob(pattern))
         if not inside:
@@ -214,7 +213,7 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
         raise UsageError(f"{folder} is not finished: run its command with --resume first")
     result = read_result(folder) if (folder / "result.json").exists() else {}
     try:
-        photos = config.get("experiment") == PHOTOGRAPHS
+        photos = config.get("experiment") == "imagenet"
         settings = (ImagenetSettings if photos else CifarSettings).from_json(config["settings"])
         counted = ("train", *(() if photos else ("hold_out",)))
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]

@@ -186,7 +186,8 @@ def run_job(
                 folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
-            _write_config(folder, description, resume, {**environment(device), "ranks": cluster.size}, command)
+            where = {**environment(device), "ranks": cluster.size}
+            _write_config(folder, description, getattr(job.settings, "ADDED", {}), resume, where, command)
             if result.exists():  # perhaps by the process that had the lock before
                 job.upgrade()
                 return read_result(folder), True
@@ -206,8 +207,10 @@ def run_job(
         return session.finish()
 
 
-def _write_config(folder: Path, ours: dict[str, Any], resume: bool, where: dict[str, Any], command: str) -> None:
-    """Write config.json, or check that the one there describes the same training."""
+def _write_config(
+    folder: Path, ours: dict[str, Any], added: dict[str, Any], resume: bool, where: dict[str, Any], command: str
+) -> None:
+    """Write config.json, or check that the one there describes the same training; `added` is Settings.ADDED."""
     path = folder / "config.json"
     if not path.exists():
         write_json(path, {**ours, "environment": where, "command": command})
@@ -215,7 +218,8 @@ def _write_config(folder: Path, ours: dict[str, Any], resume: bool, where: dict[
     stored = read_json(path)
     if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
         raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
-    pairs = [(name, stored["settings"].get(name), value) for name, value in ours["settings"].items()]
+    there = added | stored["settings"]
+    pairs = [(name, there.get(name), value) for name, value in ours["settings"].items()]
     pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]
     different = [f"{name}: {there} there, {here} here" for name, there, here in pairs if there != here]
     if different:

@@ -31,19 +31,34 @@ class Option:
 
 @dataclass(frozen=True)
 class Settings:
-    """What both kinds of settings can do; their fields differ.
+    """The fields that both kinds of settings have, and what both can do.
 
     MODULE     the command that trains with them
+    PHOTOGRAPHS    whether it trains on files of photographs, or on small images in memory
     OPTIONS    of that command: by group, and by the field that an option sets
     KEYS       the fields that the defaults of others depend on, in this order
     POSITIVE, NOT_NEGATIVE    fields that are numbers of this kind
+    ADDED      fields that older runs do not have, and what they would have had there
     """
 
+    scale: float  # of every width
+    logits_act: bool
+    subset: int | None  # train on this many images only
+    recipe: str
+    epochs: int
+    batch: int
+    lr: float
+    clip: float | None
+    flip: bool
+    seed: int
+
     MODULE: ClassVar[str]
+    PHOTOGRAPHS: ClassVar[bool]
     OPTIONS: ClassVar[dict[str, dict[str, Option]]]
     KEYS: ClassVar[tuple[str, ...]]
     POSITIVE: ClassVar[tuple[str, ...]]
     NOT_NEGATIVE: ClassVar[tuple[str, ...]]
+    ADDED: ClassVar[dict[str, Any]] = {}
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -56,20 +71,24 @@ class Settings:
         prefix    of the names in its message: "--" where they are options
         """
         check_numbers(vars(self), positive=self.POSITIVE, not_negative=self.NOT_NEGATIVE, prefix=prefix)
-        scale: float = getattr(self, "scale")  # noqa: B009  (both kinds have one)
-        if scale > WIDEST:
-            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {scale:g}")
+        if self.scale > WIDEST:
+            raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
         for name, option in self.options().items():
             known, value = option.how.get("choices"), getattr(self, name)
             if known is not None and value not in known:
                 raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(known)}")
-        replace(self, scale=0.01).build_model()  # type: ignore[call-arg]  # small, only to see that it can be built
+        replace(self, scale=0.01).build_model()  # small, only to see that it can be built
 
     def build_model(self) -> Sequential:
         raise NotImplementedError(f"{type(self).__name__} does not define build_model()")
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network learns."""
+        return sum(p.data.size for p in self.build_model().parameters())
 
     @property
     def table(self) -> tuple[str, Key]:
@@ -89,7 +108,7 @@ class Settings:
     @classmethod
     def from_json(cls, stored: Any) -> Self:
         """The settings that `as_json` wrote; ValueError where they are not."""
-        made = restored(cls, stored)
+        made = restored(cls, cls.ADDED | stored if isinstance(stored, dict) else stored)
         made.check(prefix="")
         return made
 

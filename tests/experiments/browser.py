@@ -34,7 +34,7 @@ frame.onload = () => {{
   }});
   document.querySelector("#found").textContent = JSON.stringify({{
     width: frame.contentWindow.innerWidth, scroll: root.scrollWidth, client: root.clientWidth,
-    tables: sizes("table"), pictures: sizes("img"), charts: sizes("svg.chart"),
+    tables: sizes("table"), pictures: sizes("img[src^='data:image/png']"), charts: sizes("img[src^='data:image/svg']"),
     broken: [...page.images].filter(i => !i.complete || !i.naturalWidth).length,
     beyond: [...page.querySelectorAll("body *")].filter(e => !e.closest(".box, .skip, svg")
       && e.getBoundingClientRect().right > root.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)),

@@ -29,7 +29,7 @@ def test_offline_it_says_so_and_goes_on_with_textures(tmp_path, monkeypatch, cap
     (tmp_path / "empty").mkdir()
     assert demo.main([*SMALL, "--data", "empty"]) == 0
     out = capsys.readouterr().out
-    assert "CIFAR-10 cannot be had here" in out
+    assert "CIFAR-10 is not available here" in out
     assert "Textures prove nothing" in out
 
 

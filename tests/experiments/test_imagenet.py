@@ -54,7 +54,7 @@ def data(tmp_path_factory):
 def _cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINICNN_DATA", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(imagenet, "estimate", lambda *_: "")
+        patch.setattr("experiments.train.estimate.estimate", lambda *_: "")
         yield
 
 

@@ -185,21 +185,21 @@ def tree_of(archive, place):
 
 def test_an_export_is_a_few_files_and_stands_for_the_runs(finished, tmp_path, capsys):
     export = finished / "export"
-    weights = f"{tiny().pairs[0].crelu.name}.npz"  # table6 looks at these alone
+    looked_at = tiny().pairs[0].crelu.name  # by table6, alone
     files = sorted(path.relative_to(export).as_posix() for path in export.rglob("*") if path.is_file())
-    tables = ["against-the-baseline", "runs", "table-1", "table-6", "what-was-reduced"]
-    assert [name for name in files if not name.startswith("tables/")] == [
+    assert files == [
         "analyses.json",
         "analyses/correlation-tiny-seed0/correlation.png",
         "analyses/correlation.csv",
         "analyses/cosines.csv",
-        "metrics.csv",
-        "predictions.npz",
         "report.html",
         "runs.json",
-        f"weights/{weights}",
+        "runs/metrics.csv",
+        "runs/predictions.npz",
+        f"runs/{looked_at}/weights.npz",
+        "tables/README.md",
+        *(f"tables/{name}.csv" for name in ("against-the-baseline", "runs", "table-1", "table-6", "what-was-reduced")),
     ]
-    assert [name for name in files if name.startswith("tables/")] == [f"tables/{name}.csv" for name in tables]
     assert run("table1", "table6", "tableS1", "--out", str(tmp_path), "--import", str(export)) == 0
     shown = capsys.readouterr().out
     assert len(re.findall(rf" imported +from {re.escape(str(export))}$", shown, re.M)) == 4
@@ -249,10 +249,10 @@ def test_no_line_of_an_exported_report_is_long_and_its_pictures_are_files(finish
     [
         ("runs.json", "{"),
         ("runs.json", "[]"),
-        ("runs.json", '{"../outside": {"config.json": {}}}'),
-        ("metrics.csv", "run,epoch\nx\n"),
-        ("predictions.npz", "PK"),
-        ("analyses.json", '{"x": {}}'),
+        ("runs.json", '{"../outside/config.json": {}}'),
+        ("runs/metrics.csv", "run,epoch\nx\n"),
+        ("runs/predictions.npz", "PK"),
+        ("analyses.json", "[1]"),
     ],
 )
 def test_a_damaged_archive_is_named(finished, tmp_path, name, content):
@@ -279,12 +279,12 @@ def test_an_export_made_again_has_the_new_network(finished, tmp_path):
     arrays, metadata = load(folder / "checkpoint.npz")
     changed = {name: array + 1 if "weight" in name else array for name, array in arrays.items()}
     save(folder / "checkpoint.npz", changed, metadata)
-    old, _ = load(export / "weights" / f"{training.name}.npz")
+    old, _ = load(export / "runs" / training.name / "weights.npz")
     assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export)) == 0
     tree = tree_of(export, tmp_path / "tree")
     exported = load(tree / "runs" / training.name / "predictions.npz")[0]
     np.testing.assert_array_equal(exported["predicted"], p.argmax(axis=1))
-    new, _ = load(export / "weights" / f"{training.name}.npz")
+    new, _ = load(export / "runs" / training.name / "weights.npz")
     name = next(name for name in new if "weight" in name)
     np.testing.assert_array_equal(new[name], old[name] + 1)
     assert not list(export.rglob("*previous*"))
@@ -421,7 +421,7 @@ def test_an_export_has_the_weights_of_one_seed_and_no_large_files(finished, tmp_
     for size in (200_000, 200_001):
         (out / "analyses" / "correlation-tiny-seed0" / f"{size}.png").write_bytes(bytes(size))
     assert run("table1", "table6", "--out", str(out), "--no-training", "--export", str(export), scale=scale) == 0
-    assert [path.stem for path in (export / "weights").iterdir()] == [scale.pairs[0].crelu.name]
+    assert [path.parent.name for path in export.rglob("weights.npz")] == [scale.pairs[0].crelu.name]
     assert [path.name for path in export.rglob("20000*.png")] == ["200000.png"]
     assert {path.parent.name for path in export.rglob("*.png")} == {"correlation-tiny-seed0"}  # none of seed 1
 

@@ -1,10 +1,13 @@
 """Settings: recipes, names, JSON, schedules."""
 
+import dataclasses
 import json
 
 import pytest
 
+from experiments.reproduction.steps import convpool
 from experiments.train.cifar import CifarSettings
+from experiments.train.imagenet import ImagenetSettings
 from minicnn.schedule import OneCycle, Piecewise, StepDecay
 
 
@@ -63,3 +66,43 @@ def test_models():
         == 100
     )
     assert CifarSettings.of(model="vgg", scale=0.05, act="avr").build_model()["fc15"].weight.shape[-1] == 10
+
+
+def test_runs_of_an_older_version_can_be_read(monkeypatch):
+    """A field that was added since has the value that these runs had."""
+    stored = CifarSettings.of(act="crelu").as_json()
+    del stored["shift"]
+    with pytest.raises(ValueError, match="another version"):
+        CifarSettings.from_json(stored)
+    monkeypatch.setattr(CifarSettings, "ADDED", {"shift": 0})
+    assert CifarSettings.from_json(stored) == CifarSettings.of(act="crelu")
+    assert convpool("crelu", "base").is_mine(stored)
+    assert not convpool("crelu", "base", shift=2).is_mine(stored)
+
+
+def test_what_is_trained_otherwise_cannot_be_compared_with_the_paper():
+    assert CifarSettings.of(recipe="paper", act="crelu").reductions == []
+    assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["batch 64", "lr 5.0"]
+    assert ImagenetSettings.of(variant="crelu-all").reductions == []
+    assert ImagenetSettings.of(variant="crelu-all", lr=5.0).reductions == ["lr 5.0"]
+
+
+def test_only_networks_that_were_trained_alike_are_compared():
+    relu, crelu = CifarSettings.of(), CifarSettings.of(act="crelu", width="half", seed=3)
+    assert relu.trained_alike == crelu.trained_alike
+    for other in ({"lr": 0.5}, {"batch": 64}, {"shift": 2}, {"clip": 1.0}, {"dropout": (0.0, 0.5, 0.5)}, {"epochs": 3}):
+        assert CifarSettings.of(act="crelu", **other).trained_alike != relu.trained_alike
+
+
+@pytest.mark.parametrize("kind", [CifarSettings, ImagenetSettings])
+def test_every_setting_has_an_option_or_is_known_to_have_none(kind):
+    fields = {one.name for one in dataclasses.fields(kind)}
+    assert fields - set(kind.options()) == {"flip"} | ({"classes"} if kind is ImagenetSettings else set())
+    assert set(kind.options()) <= fields
+
+
+def test_what_no_option_says_is_refused():
+    with pytest.raises(ValueError, match="no option says that flip is False"):
+        dataclasses.replace(CifarSettings.of(), flip=False).as_options()
+    with pytest.raises(ValueError, match="no option says that clip is None"):
+        dataclasses.replace(CifarSettings.of(), clip=None).as_options()

@@ -33,11 +33,11 @@ def test_text_has_its_first_column_to_the_left():
 
 
 def test_csv_has_the_numbers_themselves_and_intervals_in_columns_of_their_own():
-    head, first, second = csv.reader(io.StringIO(errors().csv()))
+    head, first, second = csv.reader(io.StringIO(write_csv([errors()])))
     assert head == ["network", "error %", "error % ±", "change", "95 %, low", "95 %, high"]
     assert first == ["a, b", "25.0512", str(EXACT.half), "-0.26", "-0.125", "2.0"]
     assert second == ["c, d (1 missing)", "3.125", "", "", "", ""]
-    assert Table(["layer"], []).csv() == "layer\n"
+    assert write_csv([Table(["layer"], [])]) == "layer\n"
 
 
 def test_tables_of_a_series_share_a_file():
@@ -66,3 +66,4 @@ def test_markdown_is_what_documents_show():
         "| a, b | 25.05 ± 0.40 | **-0.3** | -0.12 to +2.00 |",
         "| c, d (1 missing) | 3.12 (1) |  |  |",
     ]
+    assert Table(["|x|"], [["a|b"]]).markdown() == "| \\|x\\| |\n| --- |\n| a\\|b |\n"
