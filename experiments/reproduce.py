@@ -25,20 +25,19 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments.cli.app import StopSignal, UsageError, argument_parser, command, duration, run_main
+from experiments.cli.app import StopSignal, UsageError, argument_parser, command, run_main
 from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
 from experiments.report.context import Context
 from experiments.report.page import write_report
 from experiments.reproduction.commands import Resources, resources
-from experiments.reproduction.execute import Executor
+from experiments.reproduction.execute import Executor, summary
 from experiments.reproduction.export import export
 from experiments.reproduction.pictures import TRAIN
-from experiments.reproduction.plan import BLOCKED, FAILED, NOT_STARTED, Estimator, Status, make_plan, show
+from experiments.reproduction.plan import FAILED, Estimator, Status, make_plan, show, without_training
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
-from experiments.reproduction.steps import Analysis, Training
-from experiments.reproduction.targets import TARGETS, Files, Target, chosen, steps_of
+from experiments.reproduction.targets import TARGETS, Files, Target, chosen, listing, steps_of
 from experiments.train.archive import unpacked
 from experiments.train.imagenet import TRAIN_IMAGES
 
@@ -141,20 +140,6 @@ def _place(text: str) -> tuple[tuple[str, ...], Path]:
     return ((name,), Path(path)) if equals and name in DATASETS else (DATASETS, Path(text))
 
 
-def listing(scale: Scale, files: Files) -> str:
-    rows = []
-    for target in TARGETS.values():
-        steps = target.steps(scale, files)
-        runs = sum(isinstance(step, Training) for step in steps)
-        analyses = sum(isinstance(step, Analysis) and bool(step.makes) for step in steps)
-        names = target.name + (f" ({target.also[0]}{' ...' if target.also[1:] else ''})" if target.also else "")
-        needs = ", ".join(f"{n} {word}" for n, word in ((runs, "runs"), (analyses, "analyses")) if n) or "nothing"
-        rows.append([names, needs, target.what])
-    width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
-    lines = [f"{name:{width[0]}}  {needs:{width[1]}}  {what}" for name, needs, what in rows]
-    return f"At the scale {scale.name}: {scale.what}.\n\n" + "\n".join(lines) + f"\n{'all':{width[0]}}  everything"
-
-
 def reproduce(
     args: argparse.Namespace,
     targets: list[Target],
@@ -197,29 +182,6 @@ def reproduce(
             return 130
     unusable = any(step.name in records.problems for step in steps)
     return 1 if unusable or any(outcome.state == FAILED for outcome in outcomes) else 0
-
-
-def without_training(plan: Sequence[Status]) -> list[Status]:
-    """What can be done with the networks that are trained."""
-    left_out = {status.step.name for status in plan if status.open and isinstance(status.step, Training)}
-    return [status for status in plan if not left_out.intersection((status.step.name, *status.step.needs))]
-
-
-def summary(plan: Sequence[Status], outcomes: Sequence[Status], records: Records, means: Resources) -> str:
-    """What was done, and for what was not, why and how to do it."""
-    states = [outcome.state for outcome in outcomes]
-    counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
-    counts = counts or ("nothing was left to do" if plan else "nothing was run")
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    lines = [f"\n{counts}" + (f"; {duration(seconds)} of work" if seconds else "")]
-    for outcome in outcomes:
-        if outcome.state == FAILED:
-            lines.append(f"FAILED {outcome.step.name}: {outcome.why}\n  {means.command(outcome.step, records)}")
-        elif outcome.state == NOT_STARTED and outcome.why.startswith("needs"):
-            lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
-    lines += [f"BLOCKED {status.step.name}: {status.why}" for status in plan if status.state == BLOCKED]
-    lines += [f"UNUSABLE {name}: {why}" for name, why in records.problems.items()]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

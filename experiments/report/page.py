@@ -50,7 +50,7 @@ def write_report(context: Context, targets: Sequence[Target], command: str, *, k
 
 
 def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
-    """One CSV file per series of tables, and all as Markdown; those of an earlier page go, or with `keep` are an error."""
+    """One CSV file per series of tables, all as Markdown; those of an earlier page go, or with `keep` are an error."""
     folder = context.home / TABLES
     series: dict[str, list[Table]] = {}
     for table in tables:

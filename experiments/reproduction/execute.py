@@ -23,7 +23,7 @@ from experiments.cli.app import duration
 from experiments.cli.files import write_json
 from experiments.cli.ranks import run_program
 from experiments.reproduction.commands import Resources
-from experiments.reproduction.plan import DONE, FAILED, INTERRUPTED, NOT_STARTED, Status
+from experiments.reproduction.plan import BLOCKED, DONE, FAILED, INTERRUPTED, NOT_STARTED, Status
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import LOGS, STAMP, Step, Training
 
@@ -186,3 +186,20 @@ class Executor:
         self._shown[step.name] = self._shown.get(step.name, 0) + len(whole)
         for line in whole.decode(errors="replace").splitlines():
             print(f"  {step.name}: {line}", file=sys.stderr, flush=True)
+
+
+def summary(plan: Sequence[Status], outcomes: Sequence[Status], records: Records, resources: Resources) -> str:
+    """What was done, and for what was not, why and how to do it."""
+    states = [outcome.state for outcome in outcomes]
+    counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
+    counts = counts or ("nothing was left to do" if plan else "nothing was run")
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    lines = [f"\n{counts}" + (f"; {duration(seconds)} of work" if seconds else "")]
+    for outcome in outcomes:
+        if outcome.state == FAILED:
+            lines.append(f"FAILED {outcome.step.name}: {outcome.why}\n  {resources.command(outcome.step, records)}")
+        elif outcome.state == NOT_STARTED and outcome.why.startswith("needs"):
+            lines.append(f"NOT DONE {outcome.step.name}: {outcome.why}")
+    lines += [f"BLOCKED {status.step.name}: {status.why}" for status in plan if status.state == BLOCKED]
+    lines += [f"UNUSABLE {name}: {why}" for name, why in records.problems.items()]
+    return "\n".join(lines)

@@ -112,6 +112,12 @@ def _state(step: Step, records: Records, closed: set[str]) -> tuple[str, str]:
     return NEW, ""
 
 
+def without_training(plan: Sequence[Status]) -> list[Status]:
+    """What can be done with the networks that are trained."""
+    left_out = {status.step.name for status in plan if status.open and isinstance(status.step, Training)}
+    return [status for status in plan if not left_out.intersection((status.step.name, *status.step.needs))]
+
+
 def show(plan: Sequence[Status], workers: int | str) -> str:
     """The plan as a table, and its cost."""
     rows = [[s.step.name, s.state, duration(s.seconds) if s.open else "", "" if s.closed else s.why] for s in plan]

@@ -174,3 +174,17 @@ def steps_of(targets: Iterable[Target], scale: Scale, files: Files) -> list[Step
         for step in target.steps(scale, files):
             found.setdefault(step.name, step)
     return sorted(found.values(), key=lambda step: step.name != PICTURES)
+
+
+def listing(scale: Scale, files: Files) -> str:
+    rows = []
+    for target in TARGETS.values():
+        steps = target.steps(scale, files)
+        runs = sum(isinstance(step, Training) for step in steps)
+        analyses = sum(isinstance(step, Analysis) and bool(step.makes) for step in steps)
+        names = target.name + (f" ({target.also[0]}{' ...' if target.also[1:] else ''})" if target.also else "")
+        needs = ", ".join(f"{n} {word}" for n, word in ((runs, "runs"), (analyses, "analyses")) if n) or "nothing"
+        rows.append([names, needs, target.what])
+    width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
+    lines = [f"{name:{width[0]}}  {needs:{width[1]}}  {what}" for name, needs, what in rows]
+    return f"At the scale {scale.name}: {scale.what}.\n\n" + "\n".join(lines) + f"\n{'all':{width[0]}}  everything"

@@ -96,13 +96,13 @@ class ImagenetSettings(Settings):
         return cls(**defaults | values)
 
     def check(self, prefix: str = "--") -> None:
-        super().check(prefix)
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"{prefix}dropout must be in [0, 1), got {self.dropout}")
         if not SMALLEST <= self.crop <= self.side:
             raise ValueError(f"{prefix}crop must be from {SMALLEST} to {prefix}side, got {self.crop} and {self.side}")
         if self.side > LARGEST:
             raise ValueError(f"{prefix}side must be at most {LARGEST}, got {self.side}")
+        super().check(prefix)
 
     @property
     def dataset(self) -> str:

@@ -106,7 +106,7 @@ def test_a_rank_that_fails_ends_all(how, message, tmp_path):
     assert "rank 2 is here" not in out.stderr  # it has nothing to say
     if how != "kill":
         assert "rank 1 is here" in out.stderr
-        assert "rank 1 of 3 failed and ends all" in out.stderr
+        assert "rank 1 of 3 failed; ending all ranks" in out.stderr
 
 
 @needs_mpi

@@ -56,7 +56,7 @@ def test_switches_point_to_the_first_maximum_inside_the_image(device, data):
 @on_devices
 def test_in_a_tie_the_first_maximum_in_row_major_order_gets_the_gradient(device):
     """A 3x3 image of ones, 2x2 windows with stride 1: each window points to its upper left pixel."""
-    y, vjp = ops.max_pool2d.pair(device.put(np.ones((1, 3, 3, 1))), k=2, stride=1)
+    _, vjp = ops.max_pool2d.pair(device.put(np.ones((1, 3, 3, 1))), k=2, stride=1)
     (gx,) = vjp(device.put(np.arange(1.0, 5.0).reshape(1, 2, 2, 1)))
     np.testing.assert_array_equal(device.get(gx)[0, :, :, 0], [[1, 2, 0], [3, 4, 0], [0, 0, 0]])
 
