@@ -17,7 +17,7 @@ saves it, and the same command with --resume goes on from there, to the same res
 from __future__ import annotations
 
 import argparse
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from experiments.cli.ranks import run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Table
 from experiments.train import protocols
-from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
 from experiments.train.estimate import announce
 from experiments.train.session import run_job
@@ -76,11 +75,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop:
-
-        def run(job: ArrayJob) -> dict[str, Any]:
-            print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
-            return run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
-
+        run = partial(run_job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
         result = protocols.follow(protocol_of(args, asked, folder, data, cluster), run)
         cluster.on_root(lambda: protocols.write_result(folder, result))
     if result is None:

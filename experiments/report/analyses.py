@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.report.context import DATASETS, Context, Parts, value
+from experiments.report.context import Context, Parts, data_name, value
 from experiments.report.repeats import BEHIND, Repeats, each, minus, over, repeats, tested
 from experiments.tables.html import note
 from experiments.tables.table import Column, Table
@@ -80,7 +80,7 @@ def _ratios(networks: Repeats) -> list[list[Any]]:
         ours = [over(learned[i]), over(random[i]), differences[i], value(row["simulated"])]
         name = f"{layer}, {networks.of[0].settings.label}"
         printed = [own.learned, own.random] if own else ["", ""]
-        lines.append([name, DATASETS.get(dataset, dataset), *ours, *printed])
+        lines.append([name, data_name(dataset), *ours, *printed])
     return lines
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.figures.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_HERE, Context, Parts, absent, chart, not_comparable
+from experiments.report.context import DATASETS, NOT_HERE, Context, Parts, absent, chart, data_name, not_comparable
 from experiments.report.groups import Group, compare, families, groups
 from experiments.reproduction.scales import BASE, HALF
 from experiments.reproduction.steps import Training
 from experiments.tables.html import link, note, tag
 from experiments.tables.table import Column, Table
-from experiments.train.cifar import CifarSettings
+from experiments.train.cifar import PAPERS, CifarSettings
 from minicnn.analysis.statistics import Interval, paired_difference
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
 
@@ -29,8 +29,8 @@ def settings_key(settings: Any) -> Any:
 
 
 def paper_dataset(group: Group) -> str:
-    """The data set whose rows of the paper stand beside it."""
-    return "cifar10" if group.settings.dataset == "textures" else group.settings.dataset
+    """The data set whose rows of the paper stand beside it: CIFAR-10's beside what the paper does not have."""
+    return group.settings.dataset if group.settings.dataset in PAPERS else "cifar10"
 
 
 def brief(context: Context) -> Parts:
@@ -87,7 +87,7 @@ def describe(group: Group) -> str:
     some = f" of {s.subset} images" if s.subset else ""
     protocol = {"plain": "", "single": ", protocol Single", "folds": f", {folds} folds"}[group.protocol]
     model = "VGG, " if s.model == "vgg" else ""
-    return f"{DATASETS[s.dataset]}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
+    return f"{data_name(s.dataset)}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
 
 
 def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group], series: str) -> Parts:
@@ -196,7 +196,7 @@ def gap(context: Context) -> Parts:
             ours = [group.interval("train_error"), group.interval("test_error")]
             ours.append(group.interval("test_error", minus="train_error"))
             against = "" if group is base or base is None else _gap_minus(group, base)
-            name = f"{group.label}, {DATASETS[group.settings.dataset]}"
+            name = f"{group.label}, {data_name(group.settings.dataset)}"
             lines.append([name, *ours, against, row.single - row.train])
         reduced |= dict.fromkeys(family[0].settings.reductions)
     heads = [Column("network"), Column("train %", ".2f"), Column("test %", ".2f"), Column("gap, points", ".2f")]

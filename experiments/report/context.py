@@ -31,6 +31,10 @@ DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Texture
 LINE = 1000  # characters of an embedded picture per line, so that tools for text can cope with the page
 
 
+def data_name(dataset: str) -> str:
+    return DATASETS.get(dataset, dataset)
+
+
 @dataclass(frozen=True)
 class Context:
     """home: the folder of the report; embed: whether pictures are in the page itself, or in files beside it."""
@@ -52,7 +56,7 @@ class Context:
         """What a network was trained on; pictures that were generated are not ImageNet."""
         if settings.PHOTOGRAPHS and self.scale.generated:
             return "generated pictures"
-        return DATASETS[settings.dataset]
+        return data_name(settings.dataset)
 
     def title(self, training: Training) -> str:
         return f"{training.settings.label}, {self.data_of(training.settings)}"

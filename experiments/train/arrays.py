@@ -88,13 +88,13 @@ class ArraySession(Session):
         row: dict[str, Any] = {"hold_out_loss": None, "hold_out_error": None, "watched_loss": None}
         words = ""
         if len(self.job.hold_out):
-            held = self.evaluate_on(self.job.hold_out)
+            held = self.evaluate(self.job.hold_out)
             row |= {"hold_out_loss": held.loss, "hold_out_error": held.error}
             words = f", hold-out error {held.error:.2f} %"
             if all(held.error <= before["hold_out_error"] for before in self.history):
                 self.cluster.on_root(self._keep_best)
         if self.job.stop_loss is not None:
-            row["watched_loss"] = self.evaluate_on(self.job.watched).loss
+            row["watched_loss"] = self.evaluate(self.job.watched).loss
         return row, words
 
     def _keep_best(self) -> None:
@@ -105,11 +105,12 @@ class ArraySession(Session):
         target = self.job.stop_loss
         return target is not None and bool(self.history) and self.history[-1]["watched_loss"] <= target
 
-    def evaluate_on(self, indices: np.ndarray) -> Evaluation:
-        """On images of the training set."""
-        return self._evaluate(self.job.data.train_images[indices], self.job.data.train_labels[indices])
-
-    def _evaluate(self, images: np.ndarray, labels: np.ndarray) -> Evaluation:
+    def evaluate(self, indices: np.ndarray | None) -> Evaluation:
+        """On these images of the training set; None: on the test set."""
+        data = self.job.data
+        images, labels = data.test_images, data.test_labels
+        if indices is not None:
+            images, labels = data.train_images[indices], data.train_labels[indices]
         return evaluate(self.model, images, labels, self.normalise, device=self.device, cluster=self.cluster)
 
     def evaluate_all(self) -> dict[str, Any]:
@@ -119,8 +120,7 @@ class ArraySession(Session):
             arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "best.npz"))
             self.model.load_state_dict(arrays)
             epoch = metadata["epoch"]
-        train = self.evaluate_on(self.job.train)
-        test = self._evaluate(self.job.data.test_images, self.job.data.test_labels)
+        train, test = self.evaluate(self.job.train), self.evaluate(None)
         row = self.history[epoch - 1]
         result = {
             "epoch": epoch,

@@ -22,6 +22,7 @@ from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestone
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
 
 MODELS = ("convpool", "convpool-c", "vgg")
+PAPERS = ("cifar10", "cifar100")  # the paper's data sets
 Rates = tuple[float, float, float]
 
 
@@ -184,7 +185,7 @@ class CifarSettings(Settings):
         full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
         changed = ("batch", "lr", "weight_decay", "clip", "shift", "dropout", "flip")
         return [
-            *([f"{self.dataset} is not CIFAR"] if self.dataset == "textures" else []),
+            *([f"{self.dataset} is not CIFAR"] if self.dataset not in PAPERS else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
             *([f"{self.subset} images"] if self.subset else []),
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),

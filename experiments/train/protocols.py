@@ -14,6 +14,7 @@ A protocol is a generator: it yields one job after the other, is sent the result
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | No
     try:
         job = next(protocol)
         while True:
+            print(f"{job.folder}: {len(job.train)} images, {len(job.hold_out)} held out", file=sys.stderr)
             job = protocol.send(run(job))
     except StopIteration as end:
         return end.value

@@ -32,4 +32,6 @@ CATALOGUE: dict[str, Entry] = {
 
 def load(name: str, where: Place = None) -> Dataset:
     """The data set of this name: from the folder or archive `where`, or else from the cache or a download."""
+    if name not in CATALOGUE:
+        raise ValueError(f"load: there is no {name!r}; choose from {', '.join(CATALOGUE)}")
     return CATALOGUE[name].load(where)
