@@ -15,9 +15,9 @@ from typing import Any
 from experiments.cli.app import argument_parser, command, duration, get_device, interruptible, run_main, usage_errors
 from experiments.figures.curves import draw_comparison, draw_predictions
 from experiments.tables.table import Table
-from experiments.train.arrays import ArrayJob, read_predictions
+from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
-from experiments.train.protocols import training_indices
+from experiments.train.folder import read_predictions
 from experiments.train.session import run_job
 from minicnn.data.catalogue import CATALOGUE, load
 from minicnn.data.dataset import DataError, Dataset
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     results, line = {}, command(MODULE, arguments)
     for label, one in networks(args, data.name).items():
         print(f"\n{label}", file=sys.stderr)
-        job = ArrayJob(one, args.out / one.name, data, training_indices(one, data))
+        job = ArrayJob(one, args.out / one.name, data, one.chosen_images(len(data.train_labels)))
         with interruptible(line, job.folder) as stop:
             result = run_job(job, device=device, resume=True, command=line, stop=stop)
         results[label] = result | {"folder": job.folder, "parameters": one.parameters}

@@ -35,7 +35,7 @@ from experiments.train.estimate import announce
 from experiments.train.imagenet import TRAIN_IMAGES, ImagenetSettings
 from experiments.train.photographs import PhotoJob, evaluate_pictures, read_colours
 from experiments.train.run import Run, open_run
-from experiments.train.session import chosen_images, run_job
+from experiments.train.session import run_job
 from experiments.train.settings import asked_settings, output_options, training_parser
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
@@ -84,7 +84,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
     data = read_set(args)
     asked = replace(asked, classes=len(data.classes))
-    used = chosen_images(len(data.train), asked.subset, asked.seed)
+    used = asked.chosen_images(len(data.train))
     say(asked, args, device, len(used), cluster)
     return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import Step, Training
 from experiments.train.archive import is_archive, pack, unpack
-from experiments.train.arrays import PREDICTIONS
+from experiments.train.folder import PREDICTIONS
 from experiments.train.run import WEIGHTS, Run
 from minicnn.backend import CPU
 from minicnn.checkpoint import save

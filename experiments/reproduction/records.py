@@ -13,8 +13,8 @@ from experiments.cli.app import UsageError
 from experiments.cli.files import read_json
 from experiments.reproduction.steps import STAMP, Analysis, Step, Training
 from experiments.train.archive import unpacked
+from experiments.train.folder import read_result
 from experiments.train.run import Run, open_run
-from experiments.train.session import read_result
 
 
 def read_run(training: Training, folder: Path) -> Run | None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from experiments.cli.app import UsageError
 from experiments.cli.files import read_json
-from experiments.train.arrays import PREDICTIONS
+from experiments.train.folder import PREDICTIONS
 from minicnn.checkpoint import CheckpointError, atomic_write_bytes, atomic_write_text, load, save
 
 RUNS, ANALYSES = "runs", "analyses"  # folders of a tree

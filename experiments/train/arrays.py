@@ -1,15 +1,9 @@
-"""A training on images in memory.
-
-runs/<name>/        as session.py says, and
-  best.npz          the weights with the lowest hold-out error, where images are held out
-  curves.png        metrics.csv as a picture
-"""
+"""A training on images in memory."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,16 +11,16 @@ import numpy as np
 from experiments.cli.app import UsageError
 from experiments.figures.curves import draw_curves
 from experiments.train.cifar import CifarSettings
-from experiments.train.session import Job, Session, fingerprint
+from experiments.train.folder import PREDICTIONS, fingerprint, write_predictions
+from experiments.train.session import Job, Session
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, load, load_newest, save
+from minicnn.checkpoint import load_newest, save
 from minicnn.cluster import Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
 from minicnn.training import Evaluation, evaluate
 
-PREDICTIONS = "predictions.npz"
 NO_IMAGES = np.zeros(0, np.int64)
 
 
@@ -137,22 +131,3 @@ class ArraySession(Session):
     def _leave(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         write_predictions(self.folder, probabilities, self.job.data.test_labels)
         draw_curves(self.folder / "curves.png", self.history, result, title=self.settings.name)
-
-
-def write_predictions(folder: Path, probabilities: np.ndarray, labels: np.ndarray) -> None:
-    """The softmax outputs (images, classes) for the test images, and the right labels."""
-    (folder / PREDICTIONS).unlink(missing_ok=True)  # left by an earlier training, and not to be kept
-    save(folder / PREDICTIONS, {"probabilities": probabilities, "labels": labels})
-
-
-def read_predictions(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(softmax outputs (images, classes), labels (images,)) of a finished training; UsageError where there are none."""
-    try:
-        arrays, _ = load(folder / PREDICTIONS)
-        p, labels = arrays["probabilities"], arrays["labels"]
-        fits = p.ndim == 2 and labels.shape == p.shape[:1] and labels.dtype.kind in "iu" and np.isfinite(p).all()
-    except (CheckpointError, KeyError):
-        fits = False
-    if not fits:
-        raise UsageError(f"{folder / PREDICTIONS} is missing or damaged; remove {folder} and train it again")
-    return p, labels

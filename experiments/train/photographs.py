@@ -1,6 +1,6 @@
 """A training on photographs, and the evaluation of its network.
 
-runs/<name>/        as session.py says, and
+runs/<name>/        as folder.py says, and
   classes.json      the classes: names of folders, and in words
   colours.json      mean, deviation and principal components of the training set's colours
   bad_images.txt    files that could not be decoded, with --bad-images skip

@@ -23,9 +23,9 @@ import numpy as np
 
 from experiments.cli.app import UsageError
 from experiments.cli.files import write_json
-from experiments.train.arrays import ArrayJob, read_predictions
+from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
-from experiments.train.session import chosen_images, read_result
+from experiments.train.folder import read_predictions, read_result
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.dataset import Dataset
 from minicnn.random import Stream
@@ -46,20 +46,15 @@ def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | No
         return end.value
 
 
-def training_indices(settings: CifarSettings, data: Dataset) -> np.ndarray:
-    """The training images that a run uses."""
-    return chosen_images(len(data.train_labels), settings.subset, settings.seed)
-
-
 def plain(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int = 0) -> Protocol:
     """Train, then test; with `hold_out`, on fewer images by that many, which choose the epoch."""
-    train, held = split(training_indices(settings, data), hold_out, settings.seed)
+    train, held = split(settings.chosen_images(len(data.train_labels)), hold_out, settings.seed)
     result = yield ArrayJob(settings, folder, data, train, held)
     return {"protocol": "plain", **result}
 
 
 def single(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int, stop: str) -> Protocol:
-    chosen = training_indices(settings, data)
+    chosen = settings.chosen_images(len(data.train_labels))
     train, held = split(chosen, hold_out, settings.seed)
     search = yield ArrayJob(settings, folder / "search", data, train, held)
     when: dict[str, Any] = {"stop_epoch": search["epoch"]}
@@ -79,7 +74,7 @@ def folds(
     cluster: Communicator = ALONE,
 ) -> Protocol:
     """Train the folds that are missing (or only one), then collect; None while some are missing."""
-    chosen = training_indices(settings, data)
+    chosen = settings.chosen_images(len(data.train_labels))
     if count > len(chosen):
         raise UsageError(f"--folds must be at most the number of training images, {len(chosen)}, got {count}")
     for i in range(1, count + 1) if only is None else [only]:

@@ -1,7 +1,7 @@
 """Finished trainings by their folders: settings, results, weights, predictions.
 
 A folder of `--protocol single` stands for its final network, a folder of `--protocol folds` for one network per fold
-(session.py says what is in a folder).
+(folder.py says what is in a folder).
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ from experiments.cli.files import read_json
 from experiments.cli.values import is_number
 from experiments.train import protocols
 from experiments.train.archive import INDEX, RUNS, is_archive, unpacked
-from experiments.train.arrays import PREDICTIONS
 from experiments.train.cifar import CifarSettings
+from experiments.train.folder import PREDICTIONS, fingerprint, read_result
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import read_colours
-from experiments.train.session import fingerprint, read_result
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
@@ -134,7 +133,7 @@ class Run:
 
     def training_images(self, data: Dataset) -> np.ndarray:
         """Their indices: from the settings, checked against the fingerprint in config.json."""
-        chosen, held = protocols.training_indices(self.settings, data), int(self.config["hold_out"]["count"])
+        chosen, held = self.settings.chosen_images(len(data.train_labels)), int(self.config["hold_out"]["count"])
         seed = self.settings.seed
         candidates = [protocols.split(chosen, held, seed)[0]]
         fold = re.fullmatch(r"fold(\d+)", self.folder.name)

@@ -1,13 +1,7 @@
 """A training in a folder, whatever it trains on: claiming the folder, the epochs, saving, resuming, finishing.
 
-runs/<name>/
-  config.json       settings, what it trains on, environment, command
-  checkpoint.npz    the newest state; checkpoint.previous.npz the one before
-  metrics.csv       one row per epoch
-  predictions.npz   the softmax outputs for the test images, and their labels (small images)
-  result.json       written last: a folder that has one is finished
-
-A `Job` says what to train in which folder, `run_job` does it; while that is under way, there is a `Session`.
+A `Job` says what to train in which folder (folder.py says what is in it), `run_job` does it; while that is under way,
+there is a `Session`.
 """
 
 from __future__ import annotations
@@ -26,15 +20,14 @@ import numpy as np
 
 from experiments.cli.app import UsageError
 from experiments.cli.environment import environment
-from experiments.cli.files import locked, read_json, write_csv, write_json
+from experiments.cli.files import locked, write_csv, write_json
 from experiments.cli.progress import EpochBar
-from experiments.cli.values import is_number
+from experiments.train.folder import read_result, write_config
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.files import sweep
 from minicnn.data.loader import BatchSource
-from minicnn.random import Stream
 from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive
 
 
@@ -187,7 +180,7 @@ def run_job(
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
             where = {**environment(device), "ranks": cluster.size}
-            _write_config(folder, description, getattr(job.settings, "ADDED", {}), resume, where, command)
+            write_config(folder, description, getattr(job.settings, "ADDED", {}), resume, where, command)
             if result.exists():  # perhaps by the process that had the lock before
                 job.upgrade()
                 return read_result(folder), True
@@ -207,29 +200,6 @@ def run_job(
         return session.finish()
 
 
-def _write_config(
-    folder: Path, ours: dict[str, Any], added: dict[str, Any], resume: bool, where: dict[str, Any], command: str
-) -> None:
-    """Write config.json, or check that the one there describes the same training; `added` is Settings.ADDED."""
-    path = folder / "config.json"
-    if not path.exists():
-        write_json(path, {**ours, "environment": where, "command": command})
-        return
-    stored = read_json(path)
-    if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
-        raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
-    there = added | stored["settings"]
-    pairs = [(name, there.get(name), value) for name, value in ours["settings"].items()]
-    pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]
-    different = [f"{name}: {there} there, {here} here" for name, there, here in pairs if there != here]
-    if different:
-        raise UsageError(
-            f"{folder} holds another run:\n  " + "\n  ".join(different) + "\nChoose another --out, or remove the folder"
-        )
-    if not resume and not (folder / "result.json").exists():
-        raise UsageError(f"{folder} holds an unfinished run: add --resume to go on, or choose another --out")
-
-
 def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None:
     """Raise if the ranks have drifted apart: they start alike, and add the same bits in every step."""
     if cluster.size == 1:
@@ -244,30 +214,3 @@ def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None
             f"the weights of rank {different[0]} are no longer those of rank 0.  All ranks need the same kind of "
             "processor or GPU and the same versions of Python's packages; the last checkpoint is good"
         )
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    """result.json of a finished training; its numbers go into tables, so a value that is not a number is damage."""
-    path = folder / "result.json"
-    result = read_json(path)
-    if not isinstance(result, dict):
-        raise UsageError(f"{path} is damaged: no results in it; remove the folder")
-    for name in ("train_error", *(("average", "vote") if "average" in result else ("test_error",)), "seconds"):
-        if not is_number(result.get(name)):
-            raise UsageError(f"{path} is damaged: {name} is {result.get(name)!r}; remove the folder")
-    return result
-
-
-def chosen_images(count: int, subset: int | None, seed: int) -> np.ndarray:
-    """Indices of the images, of `count`, that a run trains on: all, or a random subset that depends on the seed."""
-    if subset is None:
-        return np.arange(count)
-    if not 1 <= subset <= count:
-        raise UsageError(f"--subset must be in 1 .. {count}, got {subset}")
-    return np.sort(Stream(seed).child("subset").generator().permutation(count)[:subset])
-
-
-def fingerprint(indices: np.ndarray) -> dict[str, Any]:
-    """Enough to notice that a run is resumed with other images."""
-    digest = hashlib.sha256(np.ascontiguousarray(indices, dtype="<i8").tobytes()).hexdigest()
-    return {"count": len(indices), "sha256": digest[:16]}

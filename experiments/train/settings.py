@@ -13,10 +13,13 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
-from experiments.cli.app import argument_parser, usage_errors
+import numpy as np
+
+from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.values import check_numbers, restored
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
+from minicnn.random import Stream
 from reference.paper import CORRECTIONS, Key
 
 WIDEST = 16  # times the paper's numbers of filters
@@ -84,6 +87,14 @@ class Settings:
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")
+
+    def chosen_images(self, count: int) -> np.ndarray:
+        """Indices of the images, of `count`, that it trains on: all, or a random subset that depends on the seed."""
+        if self.subset is None:
+            return np.arange(count)
+        if not 1 <= self.subset <= count:
+            raise UsageError(f"--subset must be in 1 .. {count}, got {self.subset}")
+        return np.sort(Stream(self.seed).child("subset").generator().permutation(count)[: self.subset])
 
     @property
     def parameters(self) -> int:

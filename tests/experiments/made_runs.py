@@ -10,7 +10,7 @@ from experiments import reproduce
 from experiments.cli.app import run_main
 from experiments.reproduction.scales import BASE, HALF, Pair, Scale
 from experiments.reproduction.steps import convpool, photo
-from experiments.train.arrays import PREDICTIONS
+from experiments.train.folder import PREDICTIONS
 from minicnn.checkpoint import load, save
 
 CPU = ["--device", "cpu"]

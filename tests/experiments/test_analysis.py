@@ -21,8 +21,8 @@ from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
 from experiments.train import protocols
 from experiments.train.cifar import CifarSettings
+from experiments.train.folder import fingerprint
 from experiments.train.run import Run, open_runs
-from experiments.train.session import fingerprint
 from minicnn.analysis.invariance import Score
 from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
 from minicnn.analysis.pairing import expected_mu
@@ -313,7 +313,7 @@ def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
 def test_a_plain_run_may_be_called_fold1(data):
     """With more than half of the images held out there are not two folds: it was a ValueError."""
     asked = CifarSettings.of(dataset="textures", subset=41)
-    train, _ = protocols.split(protocols.training_indices(asked, data), 35, asked.seed)
+    train, _ = protocols.split(asked.chosen_images(len(data.train_labels)), 35, asked.seed)
     config = {"train": fingerprint(train), "hold_out": {"count": 35}}
     np.testing.assert_array_equal(Run(Path("fold1"), asked, config, {}).training_images(data), train)
 

@@ -10,8 +10,8 @@ import pytest
 from experiments.cifar import main, report
 from experiments.cli.app import UsageError
 from experiments.train import protocols
-from experiments.train.arrays import write_predictions
 from experiments.train.cifar import CifarSettings
+from experiments.train.folder import write_predictions
 from experiments.train.protocols import follow
 from minicnn.checkpoint import load
 from minicnn.data.textures import textures
@@ -89,12 +89,12 @@ def test_single_trains_twice(tmp_path, stop):
 
 
 def test_subsets():
-    assert len(protocols.training_indices(CifarSettings.of(dataset="textures"), DATA)) == 200
-    a, b = (protocols.training_indices(CifarSettings.of(dataset="textures", subset=50, seed=s), DATA) for s in (0, 1))
+    assert len(TEXTURES.chosen_images(200)) == 200
+    a, b = (CifarSettings.of(dataset="textures", subset=50, seed=s).chosen_images(200) for s in (0, 1))
     assert len(set(a)) == 50
     assert set(a) != set(b)
     with pytest.raises(UsageError, match="--subset must be in"):
-        protocols.training_indices(CifarSettings.of(dataset="textures", subset=201), DATA)
+        CifarSettings.of(dataset="textures", subset=201).chosen_images(200)
 
 
 def test_the_real_protocols(tmp_path, monkeypatch, capsys):

@@ -6,8 +6,10 @@ import json
 import os
 import pickle
 import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,8 +22,10 @@ from experiments.report.context import Context
 from experiments.report.page import write_report
 from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.targets import TARGETS, Files
-from experiments.train.arrays import ArrayJob, write_predictions
+from experiments.train.archive import pack, unpack
+from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
+from experiments.train.folder import write_predictions
 from experiments.train.photographs import read_colours
 from experiments.train.protocols import collect_folds
 from experiments.train.run import Run, open_run, open_runs
@@ -268,6 +272,19 @@ def reproduction_kinds(folder):
 
         yield Kind(f"record: {name}", [whole], place, fresh, share, change)
         yield Kind(f"report: {name}", [whole], place, lambda path, fresh=fresh: fresh(path, read=report), 0.05, change)
+    archive = folder / "archive"
+    pack(root, archive)
+
+    def unpacked(path, whole):
+        try:
+            with tempfile.TemporaryDirectory() as tree:
+                unpack(archive, Path(tree))
+        finally:
+            path.write_bytes(whole)
+
+    for name in ("runs.json", "runs/metrics.csv", "runs/predictions.npz"):
+        whole, change = (archive / name).read_bytes(), json_change if name.endswith(".json") else damaged
+        yield Kind(f"archive: {name}", [whole], f"archive/{name}", partial(unpacked, whole=whole), 0.3, change)
     folds = folder / "folds"
     for i in (1, 2):
         (folds / f"fold{i}").mkdir(parents=True)
