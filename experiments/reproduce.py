@@ -44,6 +44,7 @@ from experiments.train.imagenet import TRAIN_IMAGES
 MODULE = "experiments.reproduce"
 DATASETS = ("cifar10", "cifar100")
 MPI = "mpi"
+MOST = 1000  # workers and seeds
 
 
 def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale]] = SCALES) -> int:
@@ -112,6 +113,8 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         value = getattr(args, name)
         if isinstance(value, int) and value < 1:
             raise UsageError(f"--{name} must be at least 1, got {value}")
+        if isinstance(value, int) and value > MOST:
+            raise UsageError(f"--{name} must be at most {MOST}, got {value}")
     if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
         raise UsageError(f"--alexnet: there is no file {args.alexnet}")
     folders = [("--imagenet", args.imagenet), *(("--import", folder) for folder in args.imported)]

@@ -128,6 +128,7 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_cost(tmp_path, capsys):
         (["table7"], "no target table7; there are table1"),
         (["table1", "--workers", "0"], "--workers must be at least 1, got 0"),
         (["table1", "--seeds", "0"], "--seeds must be at least 1"),
+        (["table1", "--seeds", "99999999999999999999"], "--seeds must be at most 1000"),
         (["table1", "--import", "/nowhere"], "--import: there is no folder /nowhere"),
         (["figure1", "--alexnet", "/nowhere.npz"], "--alexnet: there is no file"),
         (["table4", "--imagenet", "/nowhere"], "--imagenet: there is no folder"),
