@@ -9,19 +9,19 @@ from typing import Any, NamedTuple
 
 from experiments.figures.style import new_figure
 
-STYLES = ("-", "--", ":", "-.")  # so that lines are told apart without colours, too
+STYLES = ("-", "--", ":", "-.")  # so that lines can be told apart without colours, too
 INK = "tab:blue"
 
 
 class Line(NamedTuple):
-    """Points (x, y), and one at the end that is marked, such as a test error."""
+    """Points (x, y), and a marked one at the end, such as a test error."""
 
     points: Sequence[tuple[float, float]]
     mark: tuple[float, float]
 
 
 class Bar(NamedTuple):
-    """A mean with an interval, or without."""
+    """A mean, with or without an interval."""
 
     label: str
     mean: float
@@ -47,7 +47,7 @@ def line_chart(lines: Mapping[str, Line], *, x: str, y: str) -> str | None:
 
 
 def interval_chart(bars: Sequence[Bar], *, x: str) -> str | None:
-    """One row per bar: its mean as a dot, its interval as a line, and where 0 is; None where matplotlib is missing."""
+    """One row per bar: its mean as a dot, its interval as a line, and a line at 0; None where matplotlib is missing."""
     figure = new_figure(Path("intervals"), 7, 0.42 * len(bars) + 0.9)
     if figure is None:
         return None
@@ -64,7 +64,7 @@ def interval_chart(bars: Sequence[Bar], *, x: str) -> str | None:
 
 
 def _svg(figure: Any) -> str:
-    """The same text for the same figure, with words as words."""
+    """The same text for the same figure, with words kept as text."""
     import matplotlib
 
     file = io.StringIO()

@@ -1,4 +1,4 @@
-"""Where every figure of matplotlib starts and ends."""
+"""Where every matplotlib figure starts and ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from minicnn.checkpoint import atomic_write
 
-COLOURS = 128  # of a plot, with what lies between them at the edges of letters
+COLOURS = 128  # of a plot, including the shades at the edges of letters
 
 
 def new_figure(path: Path, width: float, height: float) -> Any:
@@ -23,7 +23,7 @@ def new_figure(path: Path, width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path, *, dpi: int) -> None:
-    """Whole or not at all, as every file; with a palette, since a plot has few colours: a third of the size."""
+    """Save it whole or not at all, like every file; a palette, enough for a plot, cuts the size to a third."""
     from PIL import Image  # matplotlib needs it, too
 
     drawn = io.BytesIO()

@@ -29,14 +29,14 @@ def table6(context: Context) -> Parts:
         ]
 
     words = (
-        "Difference: pairs minus non-pairs, which the paper finds marginally higher; both far below 1. The paper's are "
-        "of CReLU (conv1-7) on ImageNet, and not comparable with other networks; its ± is over filters."
+        "Difference: pairs minus non-pairs. The paper finds pairs marginally higher, and both far below 1. Its numbers "
+        "are for CReLU (conv1-7) on ImageNet and not comparable with other networks; its ± is over filters."
     )
     return [*each(context, "table6", title, show), note(BEHIND), note(words)]
 
 
 def _correlations(networks: Repeats) -> list[list[Any]]:
-    """The lines of Table 6: ours, and the paper's for layers of that name."""
+    """The lines of Table 6: ours, and the paper's for layers of the same name."""
     layers, (pair, other, signed) = networks.columns(
         "correlation.csv", "pair_absolute", "non_pair_absolute", "pair_signed"
     )
@@ -52,7 +52,7 @@ def _correlations(networks: Repeats) -> list[list[Any]]:
 
 
 def table_s1(context: Context) -> Parts:
-    """One table of all networks, and what is missing in it."""
+    """One table of all networks, and notes on what it lacks."""
     lines: list[list[Any]] = []
     missing: Parts = []
     for networks in repeats(context, "tableS1"):
@@ -62,15 +62,15 @@ def table_s1(context: Context) -> Parts:
     heads += [Column("difference", "+.4f"), Column("simulated", ".3f")]
     heads += [Column(f"paper: {which}", ".2f") for which in ("learned", "random")]
     words = (
-        "||x - x'|| / ||x||, x' recovered after CReLU and max pooling by Algorithm 2. The ratios depend on the widths: "
-        "those of reduced networks are not comparable with the paper's."
+        "||x - x'|| / ||x||, where Algorithm 2 recovers x' after CReLU and max pooling. The ratios depend on the "
+        "widths: those of reduced networks are not comparable with the paper's."
     )
     made: Parts = [Table(heads, lines, "Table S1: reconstruction ratios"), note(words), note(BEHIND)]
     return [*(made if lines else []), *missing]
 
 
 def _ratios(networks: Repeats) -> list[list[Any]]:
-    """Lines of Table S1: ours, and the paper's for layers of that name on the same data."""
+    """Lines of Table S1: ours, and the paper's for layers of the same name on the same data."""
     layers, (learned, random) = networks.columns("ratios.csv", "learned", "random")
     differences = tested(minus(learned, random))
     lines = []

@@ -1,4 +1,4 @@
-"""The theorems with their verdicts, learning curves, what was reduced, and how it was all made."""
+"""The theorems with their verdicts, learning curves, what was reduced, and how everything was made."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _line(group: Group) -> Line | None:
 
 
 def reductions(context: Context, targets: Sequence[Target]) -> Parts:
-    """What is smaller than in the paper, and what is not there at all."""
+    """What is smaller than in the paper, and what is missing altogether."""
     lines = []
     for family in families(groups(context.scale.trainings, context.records)):
         finished = sum(len(group.finished) for group in family)

@@ -29,12 +29,12 @@ def settings_key(settings: Any) -> Any:
 
 
 def paper_dataset(group: Group) -> str:
-    """The data set whose rows of the paper stand beside it: CIFAR-10's beside what the paper does not have."""
+    """The data set whose rows in the paper stand beside it; CIFAR-10 for data that the paper does not use."""
     return group.settings.dataset if group.settings.dataset in PAPERS else "cifar10"
 
 
 def brief(context: Context) -> Parts:
-    """The paper's main comparison in words, with nothing said that has no interval."""
+    """The paper's main comparison in words; without an interval it makes no claim."""
     cards = []
     for family in families(groups(context.scale.table1, context.records)):
         by_key = {settings_key(group.settings): group for group in family}
@@ -44,8 +44,8 @@ def brief(context: Context) -> Parts:
             kind = {-1: "good", 1: "bad", 0: "so-so"}[made.seeds.sign if made else 0]
             cards.append(tag("li", tag("strong", describe(family[0])), tag("span", words), class_=f"card {kind}"))
     words = (
-        "CReLU with half the filters against the ReLU baseline, which has twice as many parameters: the paper's main "
-        "comparison, by test error. A claim is made only where an interval over seeds allows one."
+        "The paper's main comparison, by test error: CReLU with half the filters against the ReLU baseline, which has "
+        "twice as many parameters. A claim is made only where an interval over seeds allows one."
     )
     reduced = any(training.settings.reductions for training in context.scale.table1)
     warning = note("These runs are smaller than the paper's: ", link("what that means", "#reduced"), ".")
@@ -61,7 +61,7 @@ def table2(context: Context) -> Parts:
 
 
 def error_tables(context: Context, paper: Sequence[Any], trainings: Sequence[Training], name: str) -> Parts:
-    """For each data set of the paper, the networks that were trained alike; or that there are none."""
+    """Per data set of the paper: the networks that were trained alike, or a note that there are none."""
     found: Parts = []
     made = families(groups(trainings, context.records))
     for dataset in ("cifar10", "cifar100"):
@@ -121,12 +121,12 @@ def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[
 
 
 def _name(row: Any) -> str:
-    """As we call the network of a row of the paper."""
+    """Our name for the network in a row of the paper."""
     return CifarSettings.of(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
 
 
 def vote(group: Group) -> float | None:
-    """Of its first folds."""
+    """The vote of its first finished run with folds."""
     return next((float(run.result["vote"]) for run in group.finished.values() if "vote" in run.result), None)
 
 
@@ -140,7 +140,7 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
     found = [compare(group, base) for group in ordered if group is not base]
     made = [comparison for comparison in found if comparison is not None]
     if not made:
-        return [absent("no comparison: the baseline and another network, with the same seed, must be finished.")]
+        return [absent("no comparison: it takes the baseline and another network with the same seed, both finished.")]
     heads = [Column("network"), Column("difference, points", "+.2f")]
     heads += [Column(f"95 % over {base.unit}", "+.2f", ends=True), Column("95 % over test images", "+.2f", ends=True)]
     lines = [[c.one.label, c.seeds.mean, c.seeds, c.images] for c in made]
@@ -149,9 +149,9 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
         lines = [[*line, c.p] for line, c in zip(lines, made, strict=True)]
     folds = " Folds share most of their images, which makes their interval too short." if base.unit == "folds" else ""
     explained = (
-        f"Over {base.unit}: Student's t on paired differences, what a new training may give. Over test images: paired "
-        "bootstrap of these networks, what other images may give. Each is a 95 % interval by itself; about one in "
-        f"twenty misses.{folds}"
+        f"Over {base.unit}: Student's t on paired differences shows what a new training may give. Over test images: a "
+        "paired bootstrap of these networks shows what other images may give. Each is a 95 % interval by itself: about "
+        f"one in twenty misses.{folds}"
     )
     bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
     title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
@@ -161,7 +161,7 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
 
 
 def table3(context: Context) -> Parts:
-    """Others' numbers are the paper's; ours are those of Table 2, the vote where there are folds."""
+    """Others' numbers come from the paper; ours are those of Table 2, the vote where there are folds."""
     made = groups(context.scale.table2, context.records)
     at: dict[tuple[str, str], tuple[int, ...]] = {("vgg", "cifar10"): (), ("vgg", "cifar100"): ()}
     at |= {("vgg-crelu", "cifar10"): (1, 3), ("vgg-crelu", "cifar100"): (1, 3, 5)}
@@ -185,7 +185,7 @@ def table3(context: Context) -> Parts:
 
 
 def gap(context: Context) -> Parts:
-    """Training and test error of all finished networks of Table 1, and what lies between them."""
+    """Training and test error of all finished networks of Table 1, and the gap between them."""
     papers = {(paper_key(row), row.dataset): row for row in TABLE_1}
     lines: list[list[Any]] = []
     reduced: dict[str, None] = {}
@@ -202,15 +202,15 @@ def gap(context: Context) -> Parts:
     heads = [Column("network"), Column("train %", ".2f"), Column("test %", ".2f"), Column("gap, points", ".2f")]
     heads += [Column("minus ReLU (base)", "+.2f"), Column("paper's gap", ".2f")]
     words = (
-        "Gap: test error minus training error, of the same network, both without augmentation and dropout; ± as in "
-        "Table 1. Minus ReLU (base): how much larger it is than the baseline's, by networks of the same seed. The "
-        "paper finds a smaller gap for CReLU, with as many filters and twice the parameters."
+        "Gap: test error minus training error of the same network, both without augmentation and dropout; ± as in "
+        "Table 1. Minus ReLU (base): how much larger the gap is than the baseline's, paired by seed. The paper finds a "
+        "smaller gap for CReLU with as many filters and twice the parameters."
     )
     return [Table(heads, lines, "Section 4.1: training and test error"), note(words, not_comparable([*reduced]))]
 
 
 def _gap_minus(group: Group, base: Group) -> Interval | None:
-    """The gap of a network minus that of the baseline, over what both have."""
+    """The gap of a network minus that of the baseline, over the seeds and folds that both have."""
     units = [unit for unit in group.networks if unit in base.networks]
     own, others = (
         [float(result["test_error"]) - float(result["train_error"]) for result in results]

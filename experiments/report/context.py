@@ -1,4 +1,4 @@
-"""What all parts of the report need: where it is, what there is, and how values are written."""
+"""What all parts of the report need: where it is, what was found, and how to show it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Context:
         return None
 
     def data_of(self, settings: Any) -> str:
-        """What a network was trained on; pictures that were generated are not ImageNet."""
+        """What a network was trained on; generated pictures are not ImageNet."""
         if settings.PHOTOGRAPHS and self.scale.generated:
             return "generated pictures"
         return data_name(settings.dataset)
@@ -62,12 +62,12 @@ class Context:
         return f"{training.settings.label}, {self.data_of(training.settings)}"
 
     def analyses(self, target: str) -> list[Analysis]:
-        """What a target shows beside trainings."""
+        """The analyses that a target shows besides trainings."""
         steps = TARGETS[target].steps(self.scale, self.files)
         return [step for step in steps if isinstance(step, Analysis) and step.makes]
 
     def runs_of(self, group: Group) -> Links | str:
-        """How many there are, each linked to its folder."""
+        """The finished runs, each linked to its folder, and how many are missing."""
         damaged = sum(training.name in self.records.problems for training in group.trainings)
         if not group.finished:
             return f"{damaged} unusable" if damaged else NOT_YET
@@ -77,7 +77,7 @@ class Context:
         return Links(links, f" ({missing} missing{unusable})" if missing else "")
 
     def picture(self, path: Path, words: str) -> Html:
-        """A PNG file; `words` are its caption, and its text for readers who cannot see it."""
+        """A PNG file; `words` are its caption, and the text for readers who cannot see it."""
         try:
             content = path.read_bytes()
         except OSError:

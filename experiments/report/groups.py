@@ -1,4 +1,4 @@
-"""Trainings of one network that differ in the seed alone, and networks against each other."""
+"""Trainings of one network that differ only in the seed, and comparisons of networks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Group:
 
     @property
     def family(self) -> tuple[Any, ...]:
-        """The same for networks that were trained alike, and may be compared: only activation and width differ."""
+        """Equal for networks that were trained alike and may be compared: only activation and width differ."""
         return self.settings.trained_alike, self.protocol
 
     @cached_property
@@ -54,14 +54,14 @@ class Group:
         }
 
     def interval(self, name: str, *, minus: str | None = None) -> Interval | None:
-        """Of a number in result.json over seeds and folds; of its difference to another, `minus`."""
+        """The interval over seeds and folds of a number in result.json, or of that number minus another (`minus`)."""
         results = [network.result for network in self.networks.values()]
         values = [float(result[name]) - (float(result[minus]) if minus else 0.0) for result in results]
         return t_interval(values) if values else None
 
 
 def groups(trainings: Iterable[Training], records: Records) -> list[Group]:
-    """In the order of the trainings."""
+    """Groups, in the order of the trainings."""
     found: dict[Training, list[Training]] = {}
     for training in trainings:
         found.setdefault(training.network, []).append(training)
@@ -81,7 +81,7 @@ def families(of: Iterable[Group]) -> list[list[Group]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The test error of one network minus that of another: over seeds, and over test images where these are known."""
+    """The test error of one network minus that of another: over seeds, and over test images where predictions exist."""
 
     one: Group
     other: Group
@@ -91,12 +91,12 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In words, a claim only where the interval over seeds allows one."""
+        """In words, with a claim only where the interval over seeds allows one."""
         return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
 
 
 def compare(one: Group, other: Group) -> Comparison | None:
-    """By what both have: the same seeds and folds; None if there is nothing."""
+    """By the seeds and folds that both have; None if they share none."""
     units = [unit for unit in one.networks if unit in other.networks]
     if not units:
         return None

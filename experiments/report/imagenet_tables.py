@@ -21,7 +21,7 @@ def table4(context: Context) -> Parts:
         runs = NOT_HERE if group is None else context.runs_of(group)
         lines.append([row.label, runs, *(x for name in TOPS for x in (_top(group, name), getattr(row, name)))])
     reduced = sorted({word for group in made.values() for run in group.finished.values() for word in run.reduced})
-    words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) otherwise (E29)."
+    words = "One network each: no interval, no claim. The paper trained (all) and (conv1,4,7) differently (E29)."
     own = context.data_of(context.scale.photo_pair.relu.settings)
     title = "Table 4: validation errors on ImageNet" + ("" if own == "ImageNet" else f" in the paper, {own} in ours")
     return [Table(heads, lines, title), note(words, not_comparable(reduced))]
@@ -42,5 +42,5 @@ def table5(context: Context) -> Parts:
         ours = _top(made[row.model], "top1") if row.model in made else "others' work"
         printed = [getattr(row, name) for name in TOPS]
         lines.append([row.label, f"{row.params_millions:g} M", counts and counts.corrected, *printed, ours])
-    words = "Counts are of the full networks with the tables corrected; the errors are those of Table 4."
+    words = "Our counts are for the full networks, with the tables corrected; the errors are those of Table 4."
     return [Table(heads, lines, "Table 5: comparison on ImageNet"), note(words)]

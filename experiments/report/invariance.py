@@ -50,14 +50,14 @@ def figure4(context: Context) -> Parts:
         ]
 
     words = (
-        "1 is chance, 100 never changes. Differences are CReLU's score minus ReLU's. The paper compares one side of "
-        "ReLU networks with two sides of CReLU networks, and prints no numbers."
+        "1 is chance, 100 means that firing never changes. Differences are CReLU's score minus ReLU's. The paper "
+        "compares one side of ReLU networks with two sides of CReLU networks, and prints no numbers."
     )
     return [*each(context, "figure4", title, show), note(words), note(BEHIND)]
 
 
 def _scores(rows: list[Row]) -> dict[tuple[int, bool, str], float]:
-    """Of a layer of one pair: by network (0 ReLU, 1 CReLU), whether it was trained, and side; NaN where there is none.
+    """Scores of a layer of one pair, by network (0 ReLU, 1 CReLU), whether it was trained, and side; NaN if missing.
 
     The side "paper" is the one that the paper takes for a network.
     """

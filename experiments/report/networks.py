@@ -10,7 +10,7 @@ from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from reference.paper import ARCHITECTURES, CORRECTIONS, PARAMETERS
 
-NOT_PRINTED = "E33"  # a padding that all ImageNet tables leave out: no correction of one of them
+NOT_PRINTED = "E33"  # a padding that all ImageNet tables leave out, so not a correction of one table
 
 
 def networks(context: Context) -> Parts:
@@ -18,7 +18,7 @@ def networks(context: Context) -> Parts:
 
 
 def parameters() -> Table:
-    """As printed, as corrected, and as built here; with the classes of CIFAR-10 and ImageNet."""
+    """Counts as printed, as corrected, and as built here, with the classes of CIFAR-10 and ImageNet."""
     counted = {(row.family, row.key): row for row in PARAMETERS if row.dataset != "cifar100"}
     lines = []
     for known in ARCHITECTURES:

@@ -38,9 +38,9 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], Parts]]] = {
 
 
 def write_report(context: Context, targets: Sequence[Target], command: str, *, keep: bool = False) -> Path:
-    """Write report.html into the folder of the context, whole or not at all, and its tables; give its path.
+    """Write report.html, whole or not at all, and its tables into the folder of the context; return its path.
 
-    keep    do not replace a report by one that lacks some of its tables
+    keep    do not replace a report with one that lacks some of its tables
     """
     sections = sections_of(context, targets, command)
     context.home.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def write_report(context: Context, targets: Sequence[Target], command: str, *, k
 
 
 def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
-    """One CSV file per series of tables, all as Markdown; those of an earlier page go, or with `keep` are an error."""
+    """One CSV file per series of tables, and all as Markdown; old CSV files are removed, or with `keep` an error."""
     folder = context.home / TABLES
     series: dict[str, list[Table]] = {}
     for table in tables:
@@ -58,7 +58,7 @@ def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
     old = {path.name for path in folder.glob("*.csv")} - series.keys()
     if keep and old:
         raise UsageError(
-            f"{folder} has tables that this report lacks, and nothing of the report there was changed: "
+            f"{folder} has tables that this report lacks, so the report there was left unchanged: "
             f"{', '.join(sorted(old))}.  Name their targets too (--report runs nothing), or remove them"
         )
     folder.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ def figure3(context: Context) -> Parts:
     def title(networks: Repeats) -> str:
         return context.title(networks.of[1])
 
-    words = "The paper shows conv1 to conv4 of an ImageNet network: no more pairs than random filters have."
+    words = "The paper shows conv1 to conv4 of an ImageNet network, which have no more pairs than random filters."
     made = each(context, "figure3", title, lambda networks: _histograms(context, networks, 1, title(networks)))
     return [*made, note(BEHIND), note(words)]
 
@@ -45,19 +45,19 @@ def _alexnet(context: Context, show: Callable[[Repeats, str], Parts]) -> Parts:
     def title(networks: Repeats) -> str:
         return "AlexNet" if networks.steps[0].name == ALEXNET else context.title(networks.of[0])
 
-    why = "AlexNet's filters were not given (--alexnet FILE). Our own ReLU networks instead."
+    why = "AlexNet's filters were not given (--alexnet FILE). Our own ReLU networks are shown instead."
     given = context.files.alexnet is not None
     made = each(context, "figure1", title, lambda networks: show(networks, title(networks)))
     return [*([] if given else [absent(why)]), *made]
 
 
 def _source(step: Analysis, folder: Path, which: int) -> Path:
-    """Where the pairs of the first network of a step are, or of the second."""
+    """The folder with the pairs of a step's first network, or of its second."""
     return folder / Path(step.makes[which]).parent
 
 
 def _histograms(context: Context, networks: Repeats, which: int, title: str) -> Parts:
-    """The picture, and the means behind it; of CReLU networks (the second) also how they differ from ReLU networks."""
+    """The picture and the means behind it; for CReLU networks (the second), also how they differ from ReLU networks."""
     found = [_summaries(networks, network) for network in range(which + 1)]
     excess = [{layer: [*map(_excess, seeds)] for layer, seeds in of_network.items()} for of_network in found]
     columns = [tested(excess[which].values())]
@@ -84,7 +84,7 @@ def _histograms(context: Context, networks: Repeats, which: int, title: str) -> 
 
 
 def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]:
-    """By layer, what each seed has in its summary.json, which may be nothing."""
+    """By layer, the numbers in each seed's summary.json, which may be none."""
     seeds = [read_results(_source(step, folder, which) / "summary.json") for step, folder in networks.done.items()]
     known = [{layer: numbers for layer, numbers in seed.items() if isinstance(numbers, dict)} for seed in seeds]
     layers = dict.fromkeys(layer for seed in known for layer in seed)
@@ -92,7 +92,7 @@ def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]
 
 
 def _excess(numbers: dict[str, Any]) -> float:
-    """How much more opposed the filters of a layer are than random ones: negative."""
+    """How opposed the filters of a layer are, minus how opposed random ones are: more opposed is negative."""
     mean, null = value(numbers.get("mean")), value(numbers.get("null_mean"))
     return math.nan if mean is None or null is None else mean - null
 

@@ -1,4 +1,4 @@
-"""The same analysis of networks that differ in the seed alone: what it found in each, as means with intervals."""
+"""One analysis of networks that differ only in the seed: its results as means with intervals."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Repeats:
 
     @property
     def first(self) -> tuple[Analysis, Path]:
-        """The one whose pictures are shown."""
+        """The analysis whose pictures are shown."""
         return next(iter(self.done.items()))
 
     @property
     def seed(self) -> str:
-        """The end of a caption: of which seed a picture is, where there are several."""
+        """The end of a caption: the seed of a picture, where there are several."""
         step, _ = self.first
         return f", seed {step.of[0].settings.seed}" if len(self.steps) > 1 else ""
 
     def by_layer(self, name: str) -> dict[str, list[list[Row]]]:
-        """The rows of a CSV file that each of them wrote: by layer, and per seed that has it."""
+        """The rows of a CSV file that each analysis wrote, by layer: one list per seed that has the layer."""
         found: dict[str, list[list[Row]]] = {}
         for folder in self.done.values():
             of_seed: dict[str, list[Row]] = {}
@@ -52,7 +52,7 @@ class Repeats:
         return found
 
     def columns(self, name: str, *heads: str) -> tuple[dict[str, Row], list[list[list[float]]]]:
-        """A CSV file with one line per layer: the first seed's line by layer, and per column and layer all seeds."""
+        """A CSV file with one line per layer: the first seed's line by layer; all seeds' numbers by column, layer."""
         layers = {layer: [row for rows in of_seeds for row in rows] for layer, of_seeds in self.by_layer(name).items()}
         numbers = [[[_number(row[head]) for row in rows] for rows in layers.values()] for head in heads]
         return {layer: rows[0] for layer, rows in layers.items()}, numbers
@@ -65,7 +65,7 @@ class Repeats:
 
 
 def repeats(context: Context, target: str) -> list[Repeats]:
-    """The analyses of a target; those of networks that differ in the seed alone together."""
+    """The analyses of a target, grouped by networks that differ only in the seed."""
     found: dict[Any, list[Analysis]] = {}
     for step in context.analyses(target):
         found.setdefault(tuple(training.network for training in step.of), []).append(step)
@@ -77,7 +77,7 @@ def repeats(context: Context, target: str) -> list[Repeats]:
 
 
 def each(context: Context, target: str, title: Callable[[Repeats], str], show: Callable[[Repeats], Parts]) -> Parts:
-    """For the networks of a target a heading, and what `show` makes of those that are done."""
+    """Per network of a target: a heading, what `show` makes of the finished analyses, and a note on the others."""
     found: Parts = []
     for networks in repeats(context, target):
         found += [tag("h3", title(networks)), *(show(networks) if networks.done else []), *networks.missing()]
@@ -101,7 +101,7 @@ def minus(column: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -
 
 
 def tested(column: Iterable[Iterable[float]]) -> list[Any]:
-    """The means of differences, one per layer; in bold what is not 0 by Holm's test of the whole column."""
+    """The mean differences, one per layer; bold where Holm's test of the whole column shows that they are not 0."""
     known = [[x for x in values if math.isfinite(x)] for values in column]
     several = [i for i, values in enumerate(known) if len(values) > 1]
     shown = holm([t_test(known[i]) for i in several])
@@ -111,6 +111,6 @@ def tested(column: Iterable[Iterable[float]]) -> list[Any]:
 
 BEHIND = (
     "± is half the 95 % interval of the mean over networks that differ in the seed; (1): one network, no interval. "
-    "Differences in bold are shown not to be 0, allowing for the number of layers (Holm's method, 5 % per column); "
-    "others whose interval does not contain 0 are hints."
+    "Differences in bold differ significantly from 0, allowing for the number of layers (Holm's method, 5 % per "
+    "column); others whose interval does not contain 0 are hints."
 )

@@ -1,7 +1,7 @@
 """One step in a process of its own: python -m experiments.reproduction.child MODULE ARGUMENTS
 
-It ends as soon as the process that started it is gone, however that went, so that no training goes on unseen and keeps
-the folder locked.  What was saved after the last epoch is there.
+It ends as soon as the process that started it is gone, for whatever reason, so that no training goes on unseen and
+keeps the folder locked.  What was saved after the last epoch remains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.argv = arguments
     try:
-        from experiments.cli.app import run_main  # here: importing takes a while, and may be interrupted too
+        from experiments.cli.app import run_main  # here: importing takes a while, and Ctrl-C may come meanwhile
 
         run_main(import_module(module).main, module)
     except KeyboardInterrupt:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
 def _end_with_parent() -> None:
     """Standard input is a pipe that nobody writes to: it ends when its other end is closed.
 
-    Read past sys.stdin, whose lock would make the interpreter abort when it ends while this thread waits.
+    This bypasses sys.stdin, whose lock would make the interpreter abort if it exited while this thread waits.
     """
     os.read(0, 1)
     os._exit(1)

@@ -19,7 +19,7 @@ WITHOUT_DEVICE = ("experiments.theory", GENERATE.module)
 
 @dataclass(frozen=True)
 class Resources:
-    """What the steps may use: devices (one per worker, in turn), threads each, data sets by name, the user's files."""
+    """What steps may use: devices (one per worker, in turn), threads per step, data sets by name, the user's files."""
 
     devices: tuple[str, ...]
     threads: int
@@ -34,7 +34,7 @@ class Resources:
         return {**os.environ, **self.settings()}
 
     def arguments(self, step: Step, records: Records, slot: int = 0) -> list[str]:
-        """All that follows the name of the module."""
+        """Everything after the name of the module."""
         made = list(step.options)
         if isinstance(step, Training):
             made += ["--resume"]
@@ -59,9 +59,9 @@ class Resources:
 
 
 def resources(device: str, workers: int | None, data: Mapping[str, Path], files: Files) -> Resources:
-    """Devices and threads for this many workers: with "auto" one GPU each, where there are some.
+    """Devices and threads for this many workers; "auto" deals out the GPUs, or is the CPU if there are none.
 
-    None: the workers are ranks on other machines, each of which has all threads and finds its own GPU.
+    None: the workers are ranks on other machines; each has all threads and finds its own GPU.
     """
     devices: tuple[str, ...] = (device,)
     if workers is None:

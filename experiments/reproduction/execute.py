@@ -1,8 +1,8 @@
-"""Doing the steps of a plan, one after the other or several at a time.
+"""Run the steps of a plan, one after the other or several at a time.
 
-Every step is a process of its own, started by a thread of a pool: a step that crashes, or is killed for want of memory,
-takes nothing with it; memory is given back after each; and what runs is the very command that the summary shows.
-Where there is a pool of ranks (docs/cluster.md), the process is started there.
+Each step runs in its own process, started by a thread of a pool: a step that crashes, or is killed for lack of memory,
+takes nothing else down; its memory is freed when it ends; and what runs is the very command that the summary shows.
+With a pool of ranks (docs/cluster.md), the process starts there.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ POLL = 0.2  # seconds
 
 @dataclass
 class Executor:
-    """Runs steps; `stop()` says that the user wants to stop, which is passed on to what runs."""
+    """Runs steps; `stop()` says whether the user wants to stop; running steps are then interrupted."""
 
     records: Records
     resources: Resources
     workers: int
     stop: Callable[[], bool]
-    pool: Pool | None = None  # of ranks that do the work, as many as `workers`; None: it is done on this machine
+    pool: Pool | None = None  # `workers` ranks that do the work; None: this machine does it
     _outcomes: dict[str, Status] = field(default_factory=dict)
     _running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _shown: dict[str, int] = field(default_factory=dict)  # by step: how many bytes of its log were shown
 
     def run(self, steps: Sequence[Step], blocked: Sequence[str] = ()) -> list[Status]:
-        """Do the steps in an order in which what they need is done; `blocked` are names of steps that cannot be."""
+        """Do each step after those that it needs; `blocked` names steps that cannot be done."""
         (self.records.root / LOGS).mkdir(parents=True, exist_ok=True)
         left, busy = list(steps), dict[Future[Status], Step]()
         unfinished, bad, stopping = {step.name for step in steps}, set(blocked), False
@@ -107,13 +107,13 @@ class Executor:
         print(f"{outcome.state}  {outcome.step.name}{took}{why}", file=sys.stderr, flush=True)
 
     def _signal(self, number: signal.Signals) -> None:
-        """To all that runs: SIGINT asks to save and stop."""
+        """Send a signal to every running step; SIGINT asks it to save and stop."""
         for process in list(self._running.values()):
             if process.poll() is None:
                 process.send_signal(number)
 
     def _do(self, step: Step, slots: SimpleQueue[int], number: str) -> Status:
-        """In a thread: one step in a process, to its end."""
+        """In a thread: run one step in a process, to its end."""
         slot, start = slots.get(), time.monotonic()
         try:
             print(f"{number}  {step.name}", file=sys.stderr, flush=True)
@@ -133,7 +133,7 @@ class Executor:
     def _process(self, step: Step, slot: int) -> tuple[int, str]:
         """(exit code, the last line of its log)"""
         out, err = self._log(step, "out"), self._log(step, "err")
-        err.unlink(missing_ok=True)  # what it said the time before is not shown again
+        err.unlink(missing_ok=True)  # so that the log of an earlier attempt is not shown again
         command = [*CHILD, step.module, *self.resources.arguments(step, self.records, slot)]
         if self.pool is None:
             code = self._here(step, command, out, err)
@@ -155,7 +155,7 @@ class Executor:
                 start_new_session=True,  # Ctrl-C comes to us, and we pass it on
             )
             self._running[step.name] = process
-            if self.stop():  # asked for while it was started
+            if self.stop():  # the user asked while the process started
                 process.send_signal(signal.SIGINT)
             code = process.wait()
         del self._running[step.name]
@@ -164,7 +164,7 @@ class Executor:
         return code
 
     def _finished(self, step: Step) -> tuple[str, str]:
-        """("done" or "failed", why): check that the result is there; remember what an analysis was made of."""
+        """("done" or "failed", why): check that the result exists; record what an analysis was made from."""
         if isinstance(step, Training):
             run = self.records.run(step)
             if run is None:
@@ -175,7 +175,7 @@ class Executor:
         return DONE, ""
 
     def _show_log(self, step: Step) -> None:
-        """Pass on the whole lines that a step has said since the last call."""
+        """Print the complete lines that a step has logged since the last call."""
         try:
             with open(self._log(step, "err"), "rb") as file:
                 file.seek(self._shown.get(step.name, 0))
@@ -189,7 +189,7 @@ class Executor:
 
 
 def summary(plan: Sequence[Status], outcomes: Sequence[Status], records: Records, resources: Resources) -> str:
-    """What was done, and for what was not, why and how to do it."""
+    """What was done, and why each other step was not; failed steps with their commands."""
     states = [outcome.state for outcome in outcomes]
     counts = ", ".join(f"{states.count(word)} {word}" for word in dict.fromkeys(states))
     counts = counts or ("nothing was left to do" if plan else "nothing was run")

@@ -1,4 +1,4 @@
-"""From a reproduction to an archive: what is finished, and small."""
+"""From a reproduction to an archive: whatever is finished and small."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from minicnn.backend import CPU
 from minicnn.checkpoint import save
 
 COPIED = ("config.json", "metrics.csv", "result.json", "classes.json", "colours.json")
-LARGEST_WEIGHTS, LARGEST_FILE = 1_000_000, 200_000  # bytes, of a network and of a file of an analysis
+LARGEST_WEIGHTS, LARGEST_FILE = 1_000_000, 200_000  # bytes, per network and per file of an analysis
 
 
 def export(records: Records, steps: Sequence[Step], archive: Path) -> tuple[int, int]:
-    """Add what is finished of the steps to an archive; (trainings, analyses) that were.
+    """Add the finished steps to an archive; return the numbers of (trainings, analyses).
 
-    Weights are exported of the networks that an analysis looks at, one seed of each: enough to look at them again.
-    Pictures likewise: the report shows those of the first seed.
+    Weights are exported only for networks that an analysis looks at, one seed each: enough to look at them again.
+    Pictures are exported for one seed, too: the report shows those of the first.
     """
     trainings = analyses = 0
     looked_at = {one.name for step in steps if not isinstance(step, Training) for one in step.of}

@@ -16,7 +16,7 @@ from minicnn.data.catalogue import CATALOGUE
 from minicnn.nn import describe
 
 # How a step stands: before it is done, and after.
-IMPORTED, RESUME, NEW, UNUSABLE, BLOCKED = "imported", "to go on", "to do", "unusable", "blocked"
+IMPORTED, RESUME, NEW, UNUSABLE, BLOCKED = "imported", "to resume", "to do", "unusable", "blocked"
 DONE, FAILED, INTERRUPTED, NOT_STARTED = "done", "failed", "interrupted", "not started"
 ANALYSIS_SECONDS = {"pairing": 20, "correlation": 10, "invariance": 30, "reconstruction": 60, "theory": 40}
 OVERHEAD = 5  # seconds to start a process and read the data
@@ -43,7 +43,7 @@ class Status:
 
 
 class Estimator:
-    """Costs of trainings on a device; a network is tried out once, whatever the number of its seeds.
+    """Costs of trainings on a device; each network is tried out once, however many seeds it has.
 
     photographs    how many there are to train ImageNet's networks on
     """
@@ -62,7 +62,7 @@ class Estimator:
         return self._known[key]
 
     def training(self, training: Training, folder: Path) -> tuple[float, int]:
-        """(seconds, bytes) that are left of it."""
+        """(seconds, bytes) that it still needs."""
         each, parameters = self.network(training)
         s, networks = training.settings, training.trainings
         photos = s.PHOTOGRAPHS
@@ -113,7 +113,7 @@ def _state(step: Step, records: Records, closed: set[str]) -> tuple[str, str]:
 
 
 def without_training(plan: Sequence[Status]) -> list[Status]:
-    """What can be done with the networks that are trained."""
+    """What can be done with the networks trained so far."""
     left_out = {status.step.name for status in plan if status.open and isinstance(status.step, Training)}
     return [status for status in plan if not left_out.intersection((status.step.name, *status.step.needs))]
 
@@ -129,7 +129,7 @@ def show(plan: Sequence[Status], workers: int | str) -> str:
     seconds = sum(status.seconds for status in left)
     several = f" with {workers} at a time" if isinstance(workers, int) and workers > 1 else ""
     lines.append(
-        f"{len(left)} of {len(plan)} steps to do, about {duration(seconds)} and {unit} of disk; from trial steps "
-        f"of each network on all cores, so{several} take it as a rough guess"
+        f"{len(left)} of {len(plan)} steps to do, about {duration(seconds)} and {unit} of disk; estimated from trial "
+        f"steps of each network on all cores, so{several} it is a rough guess"
     )
     return "\n\n".join(lines)

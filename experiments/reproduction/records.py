@@ -1,4 +1,4 @@
-"""What is there already: finished trainings and analyses, in the folder of the reproduction and in imported ones."""
+"""What already exists: finished trainings and analyses, in the folder of the reproduction and in imported ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from experiments.train.run import Run, open_run
 
 
 def read_run(training: Training, folder: Path) -> Run | None:
-    """The finished training in a folder; None if there is none yet, UsageError if what is there is something else."""
+    """The finished training in a folder; None if there is none yet, UsageError if the folder holds something else."""
     folders = [folder / part for part in training.parts]
     for place in folders:
         if (place / "config.json").exists():
             config = read_json(place / "config.json")
             if not isinstance(config, dict) or not training.is_mine(config.get("settings")):
-                raise UsageError(f"{place} holds a run of other settings; remove it, or choose another --out")
+                raise UsageError(f"{place} holds a run with other settings; remove it, or choose another --out")
     if not all((place / "result.json").exists() for place in (folder, *folders)):
         return None
     parts = tuple(open_run(place) for place in folders)
@@ -40,7 +40,7 @@ class Records:
         self.root = root
         self.sources = {unpacked(place): place for place in imported}
         self.roots = [root, *self.sources]
-        self.problems: dict[str, str] = {}  # by step: why what is there cannot be used
+        self.problems: dict[str, str] = {}  # by step: why an existing result cannot be used
         self._found: dict[str, Run] = {}
 
     def run(self, training: Training) -> Run | None:
@@ -60,11 +60,11 @@ class Records:
         return self._found.get(name)
 
     def source(self, run: Run) -> Path | None:
-        """The imported folder or archive that a run is from; None: it is of this reproduction."""
+        """The imported folder or archive that a run comes from; None: it belongs to this reproduction."""
         return next((place for root, place in self.sources.items() if run.folder.is_relative_to(root)), None)
 
     def analysis(self, step: Analysis) -> Path | None:
-        """The folder with the finished analysis, made of the trainings as they are now."""
+        """The folder with the finished analysis, made from the trainings as they are now."""
         stamp = self.stamp(step)
         if stamp is None:
             return None
@@ -83,7 +83,7 @@ class Records:
         return not name.endswith(".png") or (root == self.root and find_spec("matplotlib") is not None)
 
     def stamp(self, step: Analysis) -> dict[str, Any] | None:
-        """What an analysis is made of: its options, and its trainings; None while some are missing."""
+        """What an analysis is made from: its options and its trainings; None while a training is missing."""
         runs = {training.name: self.run(training) for training in step.of}
         inputs = {name: run.fingerprint for name, run in runs.items() if run is not None}
         if len(inputs) < len(runs):
@@ -101,7 +101,7 @@ class Records:
 
 
 def _digest(path: Path) -> str:
-    """Of the content of a file; "" if there is none, as in a dry run."""
+    """The digest of a file; "" if it does not exist, as in a dry run."""
     if not path.is_file():
         return ""
     with open(path, "rb") as file:
@@ -109,7 +109,7 @@ def _digest(path: Path) -> str:
 
 
 def epochs_done(folder: Path) -> int:
-    """How far an unfinished training is, all its networks together."""
+    """How many epochs of an unfinished training are done, summed over its networks."""
     rows = 0
     for path in folder.rglob("metrics.csv"):
         rows += max(0, len(path.read_text(errors="replace").splitlines()) - 1)

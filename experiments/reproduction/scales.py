@@ -1,4 +1,4 @@
-"""How large a reproduction is: smoke, cpu or full.  It lists the trainings; targets.py says what is made of them."""
+"""How large a reproduction is: smoke, cpu or full.  A scale lists trainings; targets.py says what is made of them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scale:
-    """The trainings of each table, in the order in which they are worth having.
+    """The trainings of each table, the most useful first.
 
     meaning       what its results are worth, for the report
-    missing       {target: why it, or a part of it, is not at this scale}
+    missing       {target: why it, or a part of it, is missing at this scale}
     invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
-    generated     whether photographs are generated, unless there is an ImageNet (with_imagenet)
+    generated     whether photographs are generated; with_imagenet takes the user's instead
     """
 
     name: str
@@ -48,7 +48,7 @@ class Scale:
     generated: bool = True
 
     def with_imagenet(self) -> Scale:
-        """The same, trained on photographs of the user in place of generated ones."""
+        """The same scale, trained on the user's photographs instead of generated ones."""
         pair = self.photo_pair
         return replace(
             self,
@@ -60,7 +60,7 @@ class Scale:
 
     @property
     def trainings(self) -> tuple[Training, ...]:
-        """Of all tables."""
+        """The trainings of all tables."""
         return (*self.table1, *self.table2, *self.table4)
 
 
@@ -70,7 +70,7 @@ def seeded(seeds: int, make: Callable[[int], Iterable[Training]]) -> tuple[Train
 
 
 def pairs(name: str, seeds: int, **settings: Any) -> tuple[Pair, ...]:
-    """One per seed, so that what the analyses find has an interval over seeds, too."""
+    """One pair per seed, so that the results of the analyses have intervals over seeds, too."""
     return tuple(
         Pair(f"{name}-seed{seed}", *(convpool(*model, **settings, seed=seed) for model in (BASE, HALF)))
         for seed in range(seeds)
@@ -79,8 +79,8 @@ def pairs(name: str, seeds: int, **settings: Any) -> tuple[Pair, ...]:
 
 TINY_PHOTOS: dict[str, Any] = {"scale": 0.1, "side": 48, "crop": 40, "epochs": 2, "batch": 16}
 NO_PHOTOGRAPHS = (
-    "ImageNet is not at hand at this scale: tenths of the networks, trained on a few hundred generated pictures of "
-    "textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
+    "This scale does without ImageNet: networks of a tenth of the width, trained on a few hundred generated pictures "
+    "of textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
 )
 
 
@@ -97,9 +97,9 @@ def smoke(seeds: int | None = None) -> Scale:
     common, deep = small | {"epochs": 3}, small | {"epochs": 2}
     return Scale(
         name="smoke",
-        what="minutes: tenths of the networks, three epochs on 2,000 textures (no download); shows that all runs",
+        what="minutes: a tenth of the widths, three epochs on 2,000 textures (no download); shows that everything runs",
         meaning=(
-            "Textures are a data set made by formulas. Numbers on it say nothing about the paper: this scale shows "
+            "Textures is a data set made by formulas. Results on it say nothing about the paper: this scale shows "
             "that every part runs, and what the report looks like."
         ),
         table1=seeded(seeds or 2, lambda seed: (convpool(*model, **common, seed=seed) for model in MODELS)),
@@ -129,7 +129,7 @@ def cpu(seeds: int | None = None) -> Scale:
         meaning=(
             "Quarter-width networks after ten epochs are far from converged, and so is the pair at full width after "
             "16. They compare activations under an equal, small budget; the paper compares them after hundreds of "
-            "epochs. Neither agreement nor disagreement decides about the paper's numbers."
+            "epochs. Neither agreement nor disagreement settles whether the paper's numbers hold."
         ),
         table1=(
             *seeded(several, lambda seed: (convpool(*model, **quarter, seed=seed) for model in models)),
@@ -145,7 +145,7 @@ def cpu(seeds: int | None = None) -> Scale:
         ),
         photo_pair=photo_pair(**TINY_PHOTOS, generated=True),
         missing={
-            "table1": "Of CIFAR-100 only the ReLU baseline and CReLU (half) are trained; the protocols Average and "
+            "table1": "On CIFAR-100, only the ReLU baseline and CReLU (half) are trained; the protocols Average and "
             "Vote take ten networks each and are left to the full scale",
             "table2": "CIFAR-10 only; no Average and Vote",
             "table4": NO_PHOTOGRAPHS,
@@ -170,8 +170,8 @@ def full(seeds: int | None = None) -> Scale:
         name="full",
         what="the paper's settings, for GPUs: full widths, 300 and 350 epochs, Single, Average and Vote, ImageNet",
         meaning=(
-            "The paper's networks, and training as its citations describe it; it gives no learning rate, batch size or "
-            "number of epochs for CIFAR itself."
+            "The paper's networks, trained as its citations describe; the paper itself gives no learning rate, batch "
+            "size or number of epochs for CIFAR."
         ),
         table1=tuple(one for options in asked for one in of_table1(options)),
         table2=tuple(vgg(at, **options) for options in asked for at in DEEP),

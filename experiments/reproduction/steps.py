@@ -1,9 +1,9 @@
-"""What a reproduction consists of: steps, each a command of ours in a folder of its own.  A step trains or analyses.
+"""What a reproduction consists of: steps, each one of our commands in its own folder.  A step trains or analyses.
 
 <root>/runs/<name>/        a training, exactly as `python -m experiments.cifar` (or imagenet) makes it
-<root>/analyses/<name>/    an analysis of trainings, with stamp.json, which says what it was made of
+<root>/analyses/<name>/    an analysis of trainings, with stamp.json, which says what it was made from
 <root>/pictures/           generated photographs, where there is no ImageNet
-<root>/logs/<name>.err     what the command said, and .out what it printed
+<root>/logs/<name>.err     the messages of the command; its output is in .out
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PICTURES, LOGS, STAMP = "pictures", "logs", "stamp.json"
 
 @dataclass(frozen=True)
 class Training:
-    """A training by a protocol.
+    """A training that follows a protocol.
 
-    generated    whether it is on generated pictures, which must not be taken for one on photographs
+    generated    whether it is on generated pictures: it must not be mistaken for one on photographs
     """
 
     settings: Any  # CifarSettings or ImagenetSettings
@@ -37,7 +37,7 @@ class Training:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Of its command line, without paths."""
+        """The options of its command line, without paths."""
         how = () if self.protocol == "plain" else ("--protocol", self.protocol)
         return (*self.settings.as_options(), *how, *(("--folds", str(self.folds)) if self.folds != 10 else ()))
 
@@ -48,7 +48,7 @@ class Training:
 
     @property
     def network(self) -> Training:
-        """The same for trainings that differ in the seed alone."""
+        """Equal for trainings that differ only in the seed."""
         return replace(self, settings=replace(self.settings, seed=0))
 
     @property
@@ -57,12 +57,12 @@ class Training:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of steps that must be done before."""
+        """Names of the steps that must be done first."""
         return (PICTURES,) if self.generated else ()
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Below its folder: where the networks are whose results are reported."""
+        """Below its folder: the folders of the networks whose results are reported."""
         if self.protocol == "folds":
             return tuple(f"fold{i}" for i in range(1, self.folds + 1))
         return ("final",) if self.protocol == "single" else ("",)
@@ -73,12 +73,12 @@ class Training:
         return 2 if self.protocol == "single" else len(self.parts)
 
     def is_mine(self, stored: Any) -> bool:
-        """Whether these are the settings in a config.json of this training."""
+        """Whether the settings stored in a config.json are those of this training."""
         try:
             there = type(self.settings).from_json(stored)
         except ValueError:
             return False
-        if there.PHOTOGRAPHS:  # its classes are those of the folder, which are not known here
+        if there.PHOTOGRAPHS:  # its classes come from the user's folder, which is not known here
             there = replace(there, classes=self.settings.classes)
         return bool(there == self.settings)
 
@@ -88,14 +88,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Something that is computed, of trainings or of nothing.
+    """Something that is computed, from trainings or without any.
 
-    options     say what is done, and are remembered with the result
+    options     what it does; kept with the result
     of          the trainings that it looks at: their folders become --run
     data        the data set that it reads: "cifar10", "cifar100", "textures", "imagenet" or ""
-    file        of the user, that it reads as --weights: its content is remembered with the result
-    makes       files by which its result is recognised, beside the stamp; pictures only where there is matplotlib
-    pictures    whether it needs the generated ones
+    file        a file of the user's, passed as --weights; its digest is kept with the result
+    makes       files that must exist once it is done, besides the stamp; pictures only with matplotlib
+    pictures    whether it needs the generated pictures
     """
 
     name: str

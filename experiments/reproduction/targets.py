@@ -29,7 +29,7 @@ def has_photographs(scale: Scale, files: Files) -> bool:
 
 @dataclass(frozen=True)
 class Target:
-    """`steps` gives what it takes; `also` are other names for it."""
+    """`steps` gives the steps that it takes; `also` lists its other names."""
 
     name: str
     what: str
@@ -50,7 +50,7 @@ def table4(scale: Scale, files: Files) -> list[Step]:
 
 
 def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[Step]:
-    """Trainings on photographs, after the pictures where they are generated; none where there are no photographs."""
+    """Trainings on photographs, after the step that generates these, if any; none where there are no photographs."""
     return [*([GENERATE] if scale.generated else []), *of] if has_photographs(scale, files) else []
 
 
@@ -63,7 +63,7 @@ def correlation(scale: Scale, pair: Pair) -> Analysis:
 
 
 def invariance(scale: Scale, pair: Pair) -> Analysis:
-    some = scale.invariance and not pair.crelu.generated  # of generated pictures all: they are few
+    some = scale.invariance and not pair.crelu.generated  # all of the generated pictures: they are few
     options = ("--subset", str(scale.invariance)) if some else ()
     makes = ("invariance.csv", "invariance.png")
     return _analysis("invariance", pair, (pair.relu, pair.crelu), options, images=True, makes=makes)
@@ -83,7 +83,7 @@ def _analysis(
     images: bool = False,
     makes: Sequence[str],
 ) -> Analysis:
-    """experiments.<kind> on networks of a pair; {} in a name of a file is what it calls a network."""
+    """experiments.<kind> on networks of a pair; {} in a file name stands for the name of a network."""
     called = [training.name + ("-final" if training.protocol == "single" else "") for training in of]
     return Analysis(
         name=f"{kind}-{pair.name}",
@@ -97,7 +97,7 @@ def _analysis(
 
 
 def on_pairs(analysis: Callable[[Scale, Pair], Analysis], *, photographs: bool) -> Callable[[Scale, Files], list[Step]]:
-    """An analysis of every pair, after its trainings; of the pair of ImageNet networks too, if `photographs`."""
+    """An analysis of every pair, after its trainings; with `photographs`, also of the pair of ImageNet networks."""
 
     def steps(scale: Scale, files: Files) -> list[Step]:
         found: list[Step] = []
@@ -168,7 +168,7 @@ def chosen(names: Iterable[str]) -> list[Target]:
 
 
 def steps_of(targets: Iterable[Target], scale: Scale, files: Files) -> list[Step]:
-    """What they take, each step once, in an order in which it can be done."""
+    """The steps of these targets, each once, in an order in which they can be done."""
     found: dict[str, Step] = {}
     for target in targets:
         for step in target.steps(scale, files):
@@ -187,4 +187,4 @@ def listing(scale: Scale, files: Files) -> str:
         rows.append([names, needs, target.what])
     width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
     lines = [f"{name:{width[0]}}  {needs:{width[1]}}  {what}" for name, needs, what in rows]
-    return f"At the scale {scale.name}: {scale.what}.\n\n" + "\n".join(lines) + f"\n{'all':{width[0]}}  everything"
+    return f"Scale {scale.name}: {scale.what}.\n\n" + "\n".join(lines) + f"\n{'all':{width[0]}}  everything"

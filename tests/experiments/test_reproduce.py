@@ -319,7 +319,7 @@ def test_runs_of_an_older_version_are_read_and_brought_up_to_date(finished, tmp_
 def test_an_export_does_not_replace_a_report_by_a_smaller_one(finished, tmp_path):
     shutil.copytree(finished / "export", tmp_path, dirs_exist_ok=True)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(UsageError, match="lacks, and nothing of the report there was changed: table-6.csv.*Name their"):
+    with pytest.raises(UsageError, match="lacks, so the report there was left unchanged: table-6.csv.*Name their"):
         run("table1", "--report", "--out", str(finished / "out"), "--export", str(tmp_path))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
@@ -386,7 +386,7 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
         ("result.json", "[]", "is damaged: no results in it"),
         ("result.json", '{"train_error": 1, "test_error": "<script>"}', "is damaged: test_error is '<script>'"),
         ("result.json", '{"train_error": 1, "test_error": NaN}', "is damaged: test_error is nan"),
-        ("config.json", '{"settings": {"act": "relu"}}', "holds a run of other settings"),
+        ("config.json", '{"settings": {"act": "relu"}}', "holds a run with other settings"),
         ("config.json", "", "is damaged"),
     ],
 )
