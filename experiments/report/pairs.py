@@ -92,7 +92,7 @@ def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]
 
 
 def _excess(numbers: dict[str, Any]) -> float:
-    """How opposed the filters of a layer are, minus how opposed random ones are: more opposed is negative."""
+    """The mean cosine minus that of random filters: negative where the filters of a layer are more opposed."""
     mean, null = value(numbers.get("mean")), value(numbers.get("null_mean"))
     return math.nan if mean is None or null is None else mean - null
 

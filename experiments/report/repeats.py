@@ -52,7 +52,7 @@ class Repeats:
         return found
 
     def columns(self, name: str, *heads: str) -> tuple[dict[str, Row], list[list[list[float]]]]:
-        """A CSV file with one line per layer: the first seed's line by layer; all seeds' numbers by column, layer."""
+        """A CSV file with one line per layer: the first seed's lines by layer, numbers by column, layer and seed."""
         layers = {layer: [row for rows in of_seeds for row in rows] for layer, of_seeds in self.by_layer(name).items()}
         numbers = [[[_number(row[head]) for row in rows] for rows in layers.values()] for head in heads]
         return {layer: rows[0] for layer, rows in layers.items()}, numbers
