@@ -11,7 +11,7 @@ examples:
   mpiexec -n 4 python -m experiments.cifar --act crelu            four processes share every batch (docs/cluster.md)
 
 A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, predictions.npz, result.json.  Ctrl-C
-saves it, and the same command with --resume goes on from there, to the same result as if it had never stopped.
+saves it, and the same command with --resume continues from there, with the same result as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def parser() -> argparse.ArgumentParser:
         "--protocol",
         choices=("plain", "single", "folds"),
         default="plain",
-        help="plain: train on all, test (default); single: find the number of epochs on a hold-out first; folds: "
-        "Average and Vote",
+        help="plain: train on all images, then test (default); single: find the number of epochs on a hold-out first; "
+        "folds: Average and Vote",
     )
-    kept = "images kept from training to choose the epoch (single: 10000; plain: 0)"
+    kept = "images kept from training to choose the epoch (default: single 10000, plain 0)"
     how.add_argument("--hold-out", type=int, metavar="N", help=kept)
     when = "single: when the second training stops (default epochs)"
     how.add_argument("--stop", choices=("epochs", "loss"), default="epochs", help=when)
     how.add_argument("--folds", type=int, default=10, metavar="K", help="folds: how many (default 10)")
-    one = "folds: train only number I (1 .. K), e.g. on another machine"
+    one = "folds: train only fold I (1 .. K), e.g. on another machine"
     how.add_argument("--fold", type=int, metavar="I", help=one)
     output_options(p)
     return p
@@ -70,7 +70,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     announce(asked, device, asked.images * asked.epochs * trainings, cluster)
     if args.dry_run:
         return 0
-    with hint("--data names a folder or an archive; --dataset textures needs neither, for a first look"):
+    with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = cluster.root_first(lambda: load(asked.dataset, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
@@ -89,9 +89,9 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
 
 def check_protocol(args: argparse.Namespace) -> None:
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
-        raise UsageError(f"--folds must be at least 2 and --fold one of them, got {args.folds} and {args.fold}")
+        raise UsageError(f"--folds must be at least 2 and --fold from 1 to --folds, got {args.folds} and {args.fold}")
     if args.protocol == "single" and args.hold_out == 0:
-        raise UsageError("--protocol single chooses the epoch by images held out: --hold-out cannot be 0")
+        raise UsageError("--protocol single chooses the epoch with held-out images: --hold-out cannot be 0")
     with usage_errors():
         check_numbers(vars(args), not_negative=("hold_out",))
 

@@ -1,8 +1,8 @@
 """The paper in five minutes: a ReLU baseline against CReLU with half the filters, small enough for two cores.
 
-Both networks are the paper's with a quarter of every width, trained for a few epochs on a part of CIFAR-10; where that
-cannot be had, on textures, which prove nothing.  The comparison is printed, and drawn in runs/demo/.  Run it again and
-it shows what it has; interrupted, it goes on where it was.
+Both networks are the paper's with a quarter of every width, trained for a few epochs on part of CIFAR-10; if that is
+not available, on textures, which prove nothing.  The comparison is printed, and drawn in runs/demo/.  Run it again to
+see the same results; if it was interrupted, it continues.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--subset", type=int, default=12_500, help="training images (default 12500)")
     p.add_argument("--epochs", type=int, default=5, help="default 5")
-    p.add_argument("--scale", type=float, default=0.25, help="of the paper's widths (default 0.25)")
+    p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
@@ -64,18 +64,18 @@ def main(arguments: list[str]) -> int:
 
 
 def networks(args: argparse.Namespace, dataset: str) -> dict[str, CifarSettings]:
-    """The settings of the two; of a smaller data set all images."""
+    """The settings of the two networks; a smaller data set is used whole."""
     same = {"dataset": dataset, "scale": args.scale, "epochs": args.epochs}
     same["subset"] = min(args.subset, CATALOGUE[dataset].train)
     return {label: CifarSettings.of(act=act, width=width, **same) for label, (act, width) in NETWORKS.items()}
 
 
 def get_data(args: argparse.Namespace) -> Dataset:
-    """CIFAR-10, or textures where it is not available."""
+    """CIFAR-10, or textures if it is not available."""
     try:
         return load(args.dataset, args.data)
     except DataError as error:
-        print(f"CIFAR-10 is not available here:\n{error}\n\nGoing on with textures, which prove nothing.\n")
+        print(f"CIFAR-10 is not available here:\n{error}\n\nContinuing with textures, which prove nothing.\n")
         return load("textures")
 
 
@@ -87,7 +87,7 @@ def comparison(results: dict[str, dict[str, Any]], dataset: str) -> str:
     note = (
         "Textures prove nothing; this only shows that everything runs."
         if dataset == "textures"
-        else "One seed and a few epochs: a taste, no evidence.  The paper's full networks: 9.17 % and 8.37 %."
+        else "One seed and a few epochs: a taste, not evidence.  The paper's full networks: 9.17 % and 8.37 %."
     )
     return Table(["network", "parameters", "train error %", "test error %", "time"], rows).text() + f"\n\n{note}"
 

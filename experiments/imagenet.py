@@ -10,14 +10,14 @@ examples:
   python -m experiments.imagenet --run runs/crelu --data imagenet           evaluate a run: 1 crop and 10 crops
   python -m experiments.imagenet --run runs/crelu --image cat.jpg           what does it see?
 
-The data: DIR/train/<class>/*.JPEG and DIR/val, with folders of classes or flat beside ILSVRC's file of labels; or
-DIR/<class>/*.jpg, of which every tenth file is kept for validation.  Pictures are decoded by --workers processes:
+The data: DIR/train/<class>/*.JPEG and DIR/val, with one folder per class or flat with ILSVRC's file of labels; or
+DIR/<class>/*.jpg, where every tenth file is kept for validation.  Pictures are decoded by --workers processes:
 shorter side to 256, random crops of 224, flips, colour noise.
 
 The paper trained (all) and (conv1,4,7) with Adam for 100 epochs and the others with SGD for 45; --recipe changes that.
 
-A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, result.json.  Ctrl-C saves it, within an epoch
-too, and the same command with --resume goes on from there, to the same result as if it had never stopped.
+A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, result.json.  Ctrl-C saves it, even within
+an epoch, and the same command with --resume continues from there, with the same result as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ SHOWN = 5  # classes in a prediction
 def parser() -> argparse.ArgumentParser:
     p, groups = training_parser(ImagenetSettings, __doc__)
     data = groups["data"]
-    data.add_argument("--data", type=Path, metavar="DIR", help="folder with train/ and val/, or with one per class")
+    data.add_argument("--data", type=Path, metavar="DIR", help="folder with train/ and val/, or one folder per class")
     data.add_argument("--val-labels", type=Path, metavar="FILE", help="labels of a flat val/ (default: found there)")
-    data.add_argument("--workers", type=int, help="decoding processes (default: cores, shared by a machine's ranks)")
+    data.add_argument("--workers", type=int, help="decoding processes (default: one per core of this rank)")
     use = p.add_argument_group("use of a trained network")
     use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")
-    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="with --run: what is it?")
-    use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="also average over 10 crops (default)")
+    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="recognise it with --run")
+    use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="10: also average over ten crops (default)")
     out = output_options(p)
     out.add_argument("--save-every", type=int, default=1000, metavar="N", help="steps between checkpoints (1000)")
     return p
@@ -118,7 +118,7 @@ def train(
     line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop, Decoders(args.workers, asked.side) as decoders:
         job = PhotoJob(asked, folder, data, decoders, args.save_every, args.crops)
-        with hint("--bad-images skip leaves out files that cannot be read; --workers N has fewer processes"):
+        with hint("--bad-images skip leaves out files that cannot be read; a smaller --workers starts fewer processes"):
             result = run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
     print(f"\n{report(asked, result)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
@@ -126,7 +126,7 @@ def train(
 
 
 def report(asked: ImagenetSettings, result: dict[str, Any]) -> str:
-    """The errors on the validation set, the paper's beside them."""
+    """The errors on the validation set, with the paper's beside them."""
     paper = imagenet_result(asked.variant)
     words = {"top1": "top-1, one crop", "top5": "top-5, one crop", "top1_ten": "top-1, ten", "top5_ten": "top-5, ten"}
     lines = [
@@ -152,7 +152,7 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
         cluster.on_root(lambda: recognise(run, args, device))
         return 0
     if args.data is None:
-        raise UsageError("--data DIR is needed, for its validation set")
+        raise UsageError("--data DIR is needed for its validation set")
     data = read_set(args)
     if list(data.classes) != [name for name, _ in run.classes]:
         raise UsageError(f"the classes of {args.data} are not those that {args.run} was trained on")

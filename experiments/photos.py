@@ -1,4 +1,4 @@
-"""Write a small folder of pictures with the layout of ImageNet, made of textures: for scales without ImageNet.
+"""Write a small folder of pictures in ImageNet's layout, made of textures, for scales without ImageNet.
 
     python -m experiments.photos --out runs/pictures
 
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--dry-run", action="store_true", help="say what would be written, and stop")
     args = p.parse_args(arguments)
     if args.out.exists():
-        raise UsageError(f"{args.out} is there already; remove it, or choose another --out")
+        raise UsageError(f"{args.out} already exists; remove it, or choose another --out")
     if min(args.train, args.validation) < 1 or max(args.train, args.validation) > MOST:
         raise UsageError(f"--train and --validation must be in 1 .. {MOST}, got {args.train} and {args.validation}")
     if args.dry_run:

@@ -7,13 +7,13 @@ examples:
   python -m experiments.reproduce all --scale cpu --workers 2  hours on a few cores, with real CIFAR
   python -m experiments.reproduce all --scale full --workers mpi           on many machines: docs/cluster.md
   python -m experiments.reproduce all --scale full --imagenet imagenet     the paper's settings, for GPUs
-  python -m experiments.reproduce all --scale cpu --no-training            analyse the networks that are trained
-  python -m experiments.reproduce all --scale cpu --report     run nothing, write the report of what is there
+  python -m experiments.reproduce all --scale cpu --no-training            analyse the networks already trained
+  python -m experiments.reproduce all --scale cpu --report     run nothing, write the report on what is finished
   python -m experiments.reproduce all --scale cpu --export docs/results --import docs/results
 
-What is done is skipped, what was interrupted goes on where it was; Ctrl-C saves.  A run that fails does not stop the
-others.  Runs are in OUT/runs/<name>, as experiments.cifar and experiments.imagenet make them, the report is
-OUT/report.html.  --export writes the small part of all that is finished, which --import takes for done.
+Finished steps are skipped, interrupted ones continue where they stopped; Ctrl-C saves.  A run that fails does not stop
+the others.  Runs are in OUT/runs/<name>, as experiments.cifar and experiments.imagenet make them; the report is
+OUT/report.html.  --export writes the small files of everything finished, and --import counts them as done.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
         return 0
     targets = chosen(args.targets)
     if not targets:
-        raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list says what they are)")
+        raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list describes them)")
     root = args.out or Path("runs") / f"reproduce-{scale.name}"
     with ExitStack() as stack:
         means = resources(args.device, None if args.workers == MPI else args.workers, args.data, files)
@@ -75,8 +75,8 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
     p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
-    p.add_argument("--no-training", action="store_true", help="train nothing: only analyse what is trained")
-    p.add_argument("--report", action="store_true", help="run nothing, only write the report of what is there")
+    p.add_argument("--no-training", action="store_true", help="train nothing: only analyse networks already trained")
+    p.add_argument("--report", action="store_true", help="run nothing: only write the report on what is finished")
     p.add_argument("--out", type=Path, help="folder for everything (default runs/reproduce-<scale>)")
     p.add_argument(
         "--workers", type=_workers, default=1, metavar="N", help="steps at a time (default 1), or mpi: docs/cluster.md"
@@ -85,9 +85,9 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         "--seeds",
         type=int,
         metavar="N",
-        help="seeds of table1 (default: the scale's; cpu has at most 3 of CIFAR-100, 1 at full width)",
+        help="seeds of table1 (default: the scale's; cpu uses at most 3 for CIFAR-100, 1 at full width)",
     )
-    p.add_argument("--device", default="auto", help="auto (one GPU for each worker where there are some), cpu, gpu:N")
+    p.add_argument("--device", default="auto", help="auto (one GPU per worker if there are any), cpu, gpu:N")
     p.add_argument(
         "--data",
         type=_place,
@@ -96,7 +96,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         metavar="[NAME=]PATH",
         help="CIFAR: a folder with both data sets, or cifar100=FILE (default: the cache, else download)",
     )
-    p.add_argument("--imagenet", type=Path, metavar="DIR", help="a folder with ImageNet, or any with a folder a class")
+    p.add_argument("--imagenet", type=Path, metavar="DIR", help="ImageNet, or any folder with one folder per class")
     p.add_argument("--alexnet", type=Path, metavar="FILE", help="filters of an AlexNet, for figures 1 and 2")
     p.add_argument(
         "--import",
@@ -107,7 +107,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         metavar="DIR",
         help="an exported folder, whose runs and analyses count as done; may be repeated",
     )
-    p.add_argument("--export", type=Path, metavar="DIR", help="write the small part of what is finished, and a report")
+    p.add_argument("--export", type=Path, metavar="DIR", help="write the small files of what is finished, and a report")
     args = p.parse_args(arguments)
     for name in ("workers", "seeds"):
         value = getattr(args, name)
@@ -136,7 +136,7 @@ def _workers(text: str) -> int | str:
 
 
 def _place(text: str) -> tuple[tuple[str, ...], Path]:
-    """ "cifar100=FILE" is for one data set, a path alone for all."""
+    """ "cifar100=FILE" is for one data set, a path alone for both."""
     name, equals, path = text.partition("=")
     if equals and name not in DATASETS and not Path(text).exists():
         raise UsageError(f"--data: no data set {name!r}; there are {' and '.join(DATASETS)}")
@@ -181,7 +181,7 @@ def reproduce(
             write_report(Context(args.export, scale, exported, means.files, embed=False), targets, line, keep=True)
             print(f"exported {runs} runs and {analyses} analyses to {args.export}")
         if stop():
-            print(f"interrupted; to go on:\n\n  {line}", file=sys.stderr)
+            print(f"interrupted; to continue:\n\n  {line}", file=sys.stderr)
             return 130
     unusable = any(step.name in records.problems for step in steps)
     return 1 if unusable or any(outcome.state == FAILED for outcome in outcomes) else 0

@@ -25,17 +25,17 @@ from minicnn.training import Interrupted, TrainingError
 
 
 class UsageError(Exception):
-    """What the user asked for makes no sense; the message says why."""
+    """The user asked for something that makes no sense; the message says why."""
 
 
 def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = True) -> None:
     """Run a command line: expected errors become one message and an exit code, never a traceback.
 
-    alone   whether it works in one process; ranks.run_on_ranks starts those that work in many
+    alone   whether it runs in one process only; ranks.run_on_ranks starts the commands that can run in several
     """
     arguments, (count, _) = sys.argv[1:], launched()
     if alone and count > 1:
-        sys.exit(fail_once(f"{module} works in one process, and {count} were started together: leave out mpiexec"))
+        sys.exit(fail_once(f"{module} runs in one process, but {count} were started together: leave out mpiexec"))
     try:
         check_environment()
         code = main(arguments)
@@ -45,11 +45,11 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
         cpu = [a for a in cpu if not a.startswith("--device=")]
-        code = fail(f"{error}\nThe same on the CPU:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
+        code = fail(f"{error}\nTo run on the CPU instead:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
     except UsageError as error:
         code = fail(str(error), code=2)
     except MemoryError as error:  # CuPy's is one too
-        code = fail(f"out of memory ({error}): lower --batch, or --scale, or end other programs")
+        code = fail(f"out of memory ({error}): lower --batch or --scale, or close other programs")
     except (DataError, CheckpointError, TrainingError, OSError) as error:
         code = fail(str(error))
     except (KeyboardInterrupt, Interrupted):
@@ -59,7 +59,7 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Within, a ValueError is about what the user asked for."""
+    """Turn a ValueError raised inside into a UsageError: it is about what the user asked for."""
     try:
         yield
     except ValueError as error:
@@ -68,7 +68,7 @@ def usage_errors() -> Iterator[None]:
 
 @contextlib.contextmanager
 def hint(remedy: str) -> Iterator[None]:
-    """Within, an error about data ends with what to do on this command line: the library does not know options."""
+    """Add a remedy to a DataError raised inside: the library does not know this command's options."""
     try:
         yield
     except DataError as error:
@@ -76,14 +76,14 @@ def hint(remedy: str) -> Iterator[None]:
 
 
 def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """For the options of `python -m module`; its help shows the description as it is written, examples and all."""
+    """A parser for `python -m module`; its help shows the description as it is written, examples and all."""
     return argparse.ArgumentParser(
         prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
 
 def check_environment() -> None:
-    """UsageError for a variable of ours that makes no sense; checked here because it is otherwise read deep inside."""
+    """UsageError for an invalid MINICNN_* variable; checked here because the library reads it only deep inside."""
     with usage_errors():
         threads()
         forced_convolution()
@@ -95,22 +95,22 @@ def fail(message: str, code: int = 1) -> int:
 
 
 def fail_once(message: str) -> int:
-    """`fail` with code 2, said once where many processes were started together and all come here."""
+    """`fail` with code 2; when several processes started together all fail, only the first prints the message."""
     _, rank = launched()
     return fail(message, code=2) if rank == 0 else 2
 
 
 def command(module: str, arguments: Sequence[str], ranks: int = 1, *, resume: bool = False) -> str:
-    """A command line to copy; with `resume`, one that goes on."""
+    """A command line to copy; with `resume`, one that continues the run."""
     launcher = [] if ranks == 1 else ["mpiexec", "-n", str(ranks)]
     again = ["--resume"] if resume and "--resume" not in arguments else []
     return shlex.join([*launcher, "python", "-m", module, *arguments, *again])
 
 
 def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
-    """The device that --device names; of the GPUs of a machine, each rank there takes its own.
+    """The device that --device names; the ranks on a machine take its GPUs in turn.
 
-    With --tf32, one whose matrix products may be less exact.
+    With --tf32, its matrix products may be less exact.
     """
     if tf32:
         allow_tf32()
@@ -121,7 +121,7 @@ def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) 
         device = minicnn.device(name)
     kinds = {kind.partition(":")[0] for kind in cluster.gather(device.name)}
     if len(kinds) > 1:
-        raise UsageError("some ranks have a GPU and others have none that works: use --device cpu, or fewer ranks")
+        raise UsageError("some ranks have a working GPU and others have none: use --device cpu, or fewer ranks")
     return device
 
 
@@ -143,7 +143,7 @@ class StopSignal:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
-        print("\nstopping after this step (again to stop at once) ...", file=sys.stderr)
+        print("\nstopping after this step (Ctrl-C again stops at once) ...", file=sys.stderr)
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
@@ -152,12 +152,12 @@ class StopSignal:
 
 @contextlib.contextmanager
 def interruptible(line: str, folder: Path) -> Iterator[Callable[[], bool]]:
-    """StopSignal for a training: once it has stopped, say where it is saved, and the command that goes on with it."""
+    """StopSignal for a training: once it has stopped, print where it is saved and the command that continues it."""
     with StopSignal() as stop:
         try:
             yield stop
         except Interrupted:
-            print(f"saved in {folder}.  To go on:\n\n  {line}", file=sys.stderr)
+            print(f"saved in {folder}.  To continue:\n\n  {line}", file=sys.stderr)
             raise
 
 

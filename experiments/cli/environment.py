@@ -1,4 +1,4 @@
-"""What a result was computed with, to be kept beside it."""
+"""The code, machine and device that computed a result, to be kept beside it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from minicnn.cuda import TF32
 
 @cache
 def commit(root: Path) -> str:
-    """The commit of this code, "..-dirty" where it was changed since; "unknown" where it is not a git clone."""
-    if not (root / ".git").exists():  # not that of a project around it
+    """The commit of this code, "..-dirty" if it has changed since; "unknown" outside a git clone."""
+    if not (root / ".git").exists():  # never the commit of an enclosing project
         return "unknown"
     try:
         command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

@@ -1,4 +1,4 @@
-"""Files of results: JSON, CSV, and a lock on the folder that they are in."""
+"""Result files: JSON, CSV, and a lock on their folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, doing: str = "training") -> Iterator[None]:
-    """Only one process at a time may do this in a folder."""
+    """Let only one process at a time do this in a folder."""
     try:
         import fcntl
     except ImportError:  # not a POSIX system

@@ -1,4 +1,4 @@
-"""How far a long computation is."""
+"""The progress of a long computation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Progress:
 
 
 class EpochBar:
-    """The same for an epoch of a training: how it goes, and how long all epochs will take.
+    """The same for an epoch of a training: its loss, error and speed, and the time left for all epochs.
 
     with EpochBar(trainer, last) as bar:   ... bar.update(trainer) after some steps, bar.close(row, ...) at the end
     """
@@ -88,7 +88,7 @@ class EpochBar:
             print(f"{where}: {text}", file=sys.stderr, flush=True)
 
     def close(self, row: dict[str, Any], others: str = "") -> None:
-        """The line that remains of an epoch; `others` says how the network does on other images."""
+        """Print the final line of an epoch; `others` says how the network does on other images."""
         line = (
             f"epoch {row['epoch']}/{self.last}: loss {row['train_loss']:.4f}, train error {row['train_error']:.2f} %"
             f"{others}, lr {row['lr']:.2g}, {duration(time.monotonic() - self._start)}"

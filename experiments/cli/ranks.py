@@ -1,7 +1,7 @@
-"""Command lines on many processes, which mpiexec or srun started together (docs/cluster.md).
+"""Commands on several processes that mpiexec or srun started together (docs/cluster.md).
 
 Rank 0 prints and writes; the others remember the end of what they would print, and print it if they fail.  A rank that
-fails alone ends all, since the others would wait for it for ever; where all fail alike, rank 0 says why, once.
+fails alone ends them all, since the others would wait for it forever; if all fail alike, rank 0 says why, once.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from minicnn.cluster import ALONE, Communicator
 from minicnn.mpi import SWITCH, ClusterError, Mpi, join, pool, pooled
 from minicnn.parallel import usable_cores, use_threads
 
-PATIENCE = 3.0  # seconds in which ranks that fail for the same reason do so
+PATIENCE = 3.0  # seconds within which ranks that share a reason to fail all do so
 KEPT = 200  # pieces of text that a quiet rank remembers
 
 
 class Main(Protocol):
-    """A command line that can work on many processes."""
+    """A command that can run on several processes."""
 
     def __call__(self, arguments: list[str], cluster: Communicator = ALONE) -> int: ...
 
@@ -56,7 +56,7 @@ def run_on_ranks(main: Main, module: str) -> None:
 
 
 def _exit_code(run: Callable[[], object]) -> int:
-    """What a program would end with; a traceback is printed here, because its rank may have to end the others."""
+    """The program's exit code; a traceback is printed here because this rank may have to end the others."""
     try:
         run()
     except SystemExit as end:
@@ -69,7 +69,7 @@ def _exit_code(run: Callable[[], object]) -> int:
 
 @contextlib.contextmanager
 def quiet(on: bool) -> Iterator[collections.deque[str]]:
-    """Within, if `on`, nothing is printed; the last of what would go to stderr is in what is given."""
+    """If `on`, print nothing inside the block; what it yields collects the last texts meant for stderr."""
     said: collections.deque[str] = collections.deque(maxlen=KEPT)
     if not on:
         yield said
@@ -88,13 +88,13 @@ def cores_of_a_rank(cluster: Communicator) -> int:
     """How many cores this rank may use, at least 1."""
     cores = usable_cores()
     here = (platform.node(), cores)
-    with_us = cluster.gather(here).count(here)  # ranks that are bound to cores of their own have them to themselves
+    with_us = cluster.gather(here).count(here)  # ranks bound to cores of their own share them with nobody
     return max(1, len(cores) // with_us)
 
 
 @contextlib.contextmanager
 def sharing_cores(cluster: Communicator) -> Iterator[None]:
-    """Within, as many threads as there are cores for each rank, unless MINICNN_THREADS says how many."""
+    """Inside the block, a rank uses as many threads as its share of cores, unless MINICNN_THREADS sets the number."""
     cores = cores_of_a_rank(cluster)
     with contextlib.ExitStack() as stack:
         if "MINICNN_THREADS" not in os.environ:
@@ -102,32 +102,32 @@ def sharing_cores(cluster: Communicator) -> Iterator[None]:
         yield
 
 
-# A pool of ranks, each of which works by itself
+# A pool of ranks that work independently
 
 
 def cluster_executor() -> tuple[Executor, int]:
-    """The ranks 1, 2, ... as workers (`concurrent.futures`), and how many they are."""
+    """Ranks 1, 2, ... as workers (`concurrent.futures`), and their number."""
     if not pooled():
         raise UsageError(
-            "--workers mpi needs a pool of processes, started by:\n\n"
+            "--workers mpi needs a pool of processes, started with:\n\n"
             "  mpiexec -n 5 python -m mpi4py.futures -m experiments.reproduce ...\n\n"
-            "(one process gives out the work, the other four do it)"
+            "(one process hands out the work, the other four do it)"
         )
     return pool(_begin_work)
 
 
-_asked: list[int] = []  # signals that a worker got, which it passes on
+_asked: list[int] = []  # signals that a worker has received, to be passed on
 
 
 def _begin_work() -> None:
-    """In a worker, once."""
+    """Prepare a worker; each calls this once."""
     os.environ[SWITCH] = "none"  # for programs that it starts
     for number in (signal.SIGINT, signal.SIGTERM):  # the launcher sends them to all ranks
         signal.signal(number, lambda number, _: _asked.append(number))
 
 
 def run_program(command: Sequence[str], environment: Mapping[str, str], out: Path, err: Path) -> int:
-    """For a worker: run a program to its end, its output in files; give its exit code.
+    """For a worker: run a program to its end, with its output in files, and return its exit code.
 
     Ctrl-C reaches it as SIGINT.  Its standard input is a pipe that ends when the worker does.
     """

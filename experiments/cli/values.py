@@ -9,14 +9,14 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-LARGEST = 10**15  # of a count: NumPy's integers end at 9e18, and products of two have to fit
+LARGEST = 10**15  # the largest count: NumPy's integers end at 9e18, which leaves room for products
 Record = TypeVar("Record")
 
 
 def check_numbers(
     values: Mapping[str, Any], *, positive: Iterable[str] = (), not_negative: Iterable[str] = (), prefix: str = "--"
 ) -> None:
-    """ValueError for the first of these numbers that is out of range; None means not given, and is fine."""
+    """ValueError for the first of these numbers that is out of range; None means not given, and is allowed."""
     for names, zero in ((positive, False), (not_negative, True)):
         for name in names:
             value, option = values[name], prefix + (name.replace("_", "-") if prefix else name)
@@ -29,11 +29,11 @@ def check_numbers(
 
 
 def restored(kind: type[Record], stored: Any) -> Record:
-    """The dataclass that asdict() and JSON wrote; ValueError where the values are not of its types."""
+    """The dataclass that asdict() and JSON stored; ValueError if the values do not have its types."""
     known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # no type says "any dataclass"
     if not isinstance(stored, dict) or set(stored) != known:
         different = sorted(set(stored) ^ known) if isinstance(stored, dict) else "all"
-        raise ValueError(f"the stored settings are of another version: {different} differ")
+        raise ValueError(f"the stored settings are from another version: {different} differ")
     hints = get_type_hints(kind)
     for name in known:
         if not _fits(stored[name], hints[name]):
@@ -42,7 +42,7 @@ def restored(kind: type[Record], stored: Any) -> Record:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value of a JSON file is of a type: int, float (finite), str, bool, None, a tuple or a union of them."""
+    """Whether a value of a JSON file has a type: int, float (finite), str, bool, None, a tuple or a union of them."""
     if get_origin(hint) in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(hint))
     if get_origin(hint) is tuple:
@@ -57,5 +57,5 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """A finite number, which True is not."""
+    """Whether a value is a finite number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,4 +1,4 @@
-"""HTML, piece by piece: what is put in is escaped, unless it is HTML that was made here.
+"""HTML, piece by piece: content is escaped unless it is HTML that was made here.
 
 tag("p", "a < b ", tag("b", "c"), class_="note")   ->   <p class="note">a &lt; b <b>c</b></p>
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 VOID = frozenset({"br", "img", "meta", "link"})
-# These end a line of the file, so that tools for text can cope with it.
+# A line of the file ends after these, so that text tools can cope with it.
 LINES = frozenset({"figure", "h2", "h3", "li", "meta", "p", "section", "summary", "title", "tr"})
 
 
@@ -26,7 +26,7 @@ def escape(value: object) -> Html:
 
 
 def join(children: Iterable[Any]) -> Html:
-    """One after the other; None is nothing, a list is its members."""
+    """The children in order; None adds nothing, a list adds its members."""
     parts = []
     for child in children:
         if child is None:

@@ -6,9 +6,9 @@ A cell is
 
     None, NaN     nothing is known: "-" in text, "" in CSV
     a number      shown as its column says, whole in CSV
-    an Interval   "22.30 ± 0.80", or "22.30 (1)" of one network; in CSV two columns, so that one can compute with them
+    an Interval   "22.30 ± 0.80", or "22.30 (1)" for one network; two columns in CSV, so that one can compute with them
     words         as they are
-    Bold, Links   the same with emphasis, or words that lead somewhere; only HTML and Markdown show it
+    Bold, Links   a cell with emphasis, or words with links; HTML shows both, Markdown only the emphasis
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from minicnn.analysis.statistics import Interval
 class Column(NamedTuple):
     """A heading, and how the cells below it are shown.
 
-    form     of numbers, as in format(): ".2f", "+.3f", ","
+    form     how numbers are shown, as in format(): ".2f", "+.3f", ","
     words    whether it is aligned to the left in HTML; the first column always is
     ends     whether intervals are shown by their ends, "+1.66 to +3.41"
     """
@@ -46,7 +46,7 @@ class Bold(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Words that lead somewhere, (words, address or None) each, and more words behind them."""
+    """Words with links, as pairs (words, address or None), and more words after them."""
 
     to: Sequence[tuple[str, str | None]]
     rest: str = ""
@@ -54,7 +54,7 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, as many as there are columns; a column that is only a heading may be given as a string.
+    """Rows with one cell per column; a column that needs only a heading may be given as a string.
 
     series    a name for tables of the same kind, which are written into one CSV file
     """
@@ -69,7 +69,7 @@ class Table:
         return [column if isinstance(column, Column) else Column(column) for column in self.columns]
 
     def text(self) -> str:
-        """Columns of text, the first to the left, the others to the right."""
+        """Columns of text, the first aligned to the left, the others to the right."""
         lines = [[column.head for column in self.heads], *self._shown()]
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])
@@ -85,7 +85,7 @@ class Table:
         return "".join(f"| {' | '.join(cells)} |\n" for cells in escaped)
 
     def values(self) -> list[list[Any]]:
-        """The heads and the rows of a CSV file: numbers as they are, whatever their column shows of them."""
+        """The heads and the rows of a CSV file: numbers in full, however their column shows them."""
         made: list[list[Any]] = []
         for i, column in enumerate(self.heads):
             head, bare = column.head, [_bare(row[i]) for row in self.rows]
@@ -100,7 +100,7 @@ class Table:
         return [list(line) for line in zip(*made, strict=True)]
 
     def html(self) -> Html:
-        """In a box of its own that scrolls where it is too wide; the first cell of a row is its heading."""
+        """In a box of its own that scrolls if it is too wide; the first cell of a row is its heading."""
 
         def style(i: int) -> str | None:
             return "text" if i == 0 or self.heads[i].words else None
@@ -122,7 +122,7 @@ class Table:
 
 
 def write_csv(tables: Sequence[Table]) -> str:
-    """Tables of a series below each other; if they are one, its first column says which they are."""
+    """Tables below each other; if they form a series, a first column names the table of each row."""
     values = [table.values() for table in tables]
     heads = list(dict.fromkeys(head for own, *_ in values for head in own))
     named = any(table.series for table in tables)
@@ -137,18 +137,18 @@ def write_csv(tables: Sequence[Table]) -> str:
 
 
 def file_name(words: str) -> str:
-    """For a file: in small letters, without spaces."""
+    """A name for a file: lower case, without spaces."""
     return re.sub(r"[^a-z0-9.]+", "-", words.lower()).strip("-")
 
 
 def text_line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A line of a table as text, for tables that are printed as they are made."""
+    """One line of a table as text, for tables that are printed line by line as they are made."""
     first, *others = cells
     return "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(others, widths[1:], strict=True))])
 
 
 def _bare(cell: Any) -> Any:
-    """The value of a cell, without how it looks; None for NaN."""
+    """The value of a cell, without its formatting; None for NaN."""
     if isinstance(cell, Bold):
         return _bare(cell.cell)
     if isinstance(cell, Links):
@@ -157,7 +157,7 @@ def _bare(cell: Any) -> Any:
 
 
 def _number(cell: Any) -> Any:
-    """For a CSV file; numbers of NumPy too have to look like numbers."""
+    """A cell for a CSV file; NumPy's numbers must look like numbers too."""
     return "" if cell is None else float(cell) if isinstance(cell, float) else cell
 
 

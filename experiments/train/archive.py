@@ -1,13 +1,14 @@
-"""The small part of what was done, in a few files to commit or to move to another machine.
+"""The small files of a reproduction, packed into a few to commit or to move to another machine.
 
-A tree has one folder per run and per analysis (reproduction/steps.py).  An archive is the same in long tables:
+A tree has one folder per run and per analysis (reproduction/steps.py).  An archive holds the same in long tables:
 
   runs.json, analyses.json     every JSON file, by its path: settings, results, stamps, ...
-  runs/*.csv, analyses/*.csv   one row per row of the CSV files of that name; the first column says of which
-  runs/predictions.npz         predicted classes of the test images per run, and the right ones per data set
+  runs/*.csv, analyses/*.csv   the rows of all CSV files of that name; the first column names the file
+  runs/predictions.npz         predicted classes of the test images per run, and the correct ones per data set
   runs/**/weights.npz, analyses/**/*.png    as in the tree
 
-`pack` makes an archive of a tree, `unpack` a tree of an archive, `unpacked` does so once per process for whoever reads.
+`pack` turns a tree into an archive, `unpack` an archive into a tree; `unpacked` is for readers and unpacks once per
+process.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Rows = list[list[str]]
 
 
 def pack(tree: Path, archive: Path) -> None:
-    """Write what is in a tree; what is there already is replaced where it differs."""
+    """Write the files of a tree to an archive; existing files are replaced where they differ."""
     for kind in (RUNS, ANALYSES):
         index: dict[str, Any] = {}
         tables: dict[str, dict[str, Rows]] = {}
@@ -68,17 +69,17 @@ def pack(tree: Path, archive: Path) -> None:
 
 
 def _kind(name: str) -> str:
-    """images.csv for all files that are called <network>-images.csv."""
+    """images.csv for every file called <network>-images.csv."""
     return re.sub(r"^.*-(?=images\.csv$)", "", name)
 
 
 def unpack(archive: Path, tree: Path) -> None:
-    """What `pack` wrote, as a tree again; UsageError where it is damaged."""
+    """Restore the tree that `pack` packed; UsageError if the archive is damaged."""
     try:
         for kind in (RUNS, ANALYSES):
             _unpack(archive, kind, tree / kind)
     except (KeyError, AttributeError, TypeError, ValueError, csv.Error, CheckpointError, UsageError) as error:
-        raise UsageError(f"the archive {archive} is damaged ({error}); get it again") from None
+        raise UsageError(f"the archive {archive} is damaged ({error}); get a new copy of it") from None
 
 
 def _unpack(archive: Path, kind: str, tree: Path) -> None:
@@ -105,7 +106,7 @@ def is_archive(folder: Path) -> bool:
 
 @cache
 def unpacked(folder: Path) -> Path:
-    """The tree of an archive, in a temporary folder that goes with this process; a folder that is a tree as it is."""
+    """The tree of an archive, in a temporary folder that lives as long as this process; a tree is returned as it is."""
     if not is_archive(folder):
         return folder
     tree = Path(tempfile.mkdtemp(prefix="minicnn-archive-"))
@@ -115,10 +116,10 @@ def unpacked(folder: Path) -> Path:
 
 
 def portable(command: str) -> str:
-    """A command with no paths of the machine that ran it: below the current folder relative, others by their name."""
+    """A command without paths of the machine that ran it: relative below the current folder, else only the name."""
     try:
         words = shlex.split(command)
-    except ValueError:  # it is from a file
+    except ValueError:  # the command was read from a file, and may be anything
         return command
     if not any(map(os.path.isabs, words)):
         return command
@@ -131,7 +132,7 @@ def _portable(path: Path) -> str:
     return str(Path(*path.parts[-2:])) if path.parent.name == RUNS else path.name
 
 
-# Long tables: the rows of many tables below each other, with a first column that says which they are of.
+# Long tables: the rows of many tables below each other, with a first column that names the table of each row.
 
 
 def _read_rows(path: Path) -> Rows:
@@ -146,7 +147,7 @@ def _text(rows: Iterable[Iterable[str]]) -> str:
 
 
 def _long(tables: Mapping[str, Rows]) -> str:
-    """Tables may differ in their columns: a cell that a table does not have is ABSENT."""
+    """Tables may differ in their columns: where a table lacks a column, its cells are ABSENT."""
     heads = list(dict.fromkeys(head for rows in tables.values() for head in (rows[0] if rows else ())))
     lines = [["file", *heads]]
     for name, rows in tables.items():
@@ -156,7 +157,7 @@ def _long(tables: Mapping[str, Rows]) -> str:
     return _text(lines)
 
 
-ABSENT = "n/a"  # a cell of a column that its table does not have
+ABSENT = "n/a"  # a cell of a column that its table lacks
 
 
 def _parts(path: Path) -> dict[str, Rows]:
@@ -171,7 +172,7 @@ def _parts(path: Path) -> dict[str, Rows]:
     return found
 
 
-# Files are written only where they differ, so that an archive can be made again and again.
+# Files are written only if they differ, so that remaking an archive changes nothing else.
 
 
 def _json(value: Any) -> str:

@@ -54,13 +54,13 @@ class ArrayJob(Job):
         images, batch = len(self.train), self.settings.batch
         if self.settings.model == "vgg" and (images - 1) % batch == 0:
             raise UsageError(
-                f"{images} images in batches of {batch} would leave a batch of one image, which has no variance, and "
-                "vgg has batch normalisation: change --batch or --subset"
+                f"{images} images in batches of {batch} would leave a batch of one image, which has no variance for "
+                "vgg's batch normalisation: change --batch or --subset"
             )
         return ArraySession(self, device, cluster)
 
     def upgrade(self) -> None:
-        """Older versions left the outputs without the labels."""
+        """Older versions saved the outputs without the labels."""
         old = self.folder / "test_probabilities.npy"
         if old.exists() and not (self.folder / PREDICTIONS).exists():
             with contextlib.suppress(Exception):  # a damaged file makes NumPy raise almost anything
@@ -68,7 +68,7 @@ class ArrayJob(Job):
 
 
 class ArraySession(Session):
-    """A training on images in memory: the best weights so far are kept, where images are held out."""
+    """A training on images in memory; if some are held out, it keeps the best weights so far."""
 
     def __init__(self, job: ArrayJob, device: Device, cluster: Communicator):
         self.job, s = job, job.settings
@@ -95,12 +95,12 @@ class ArraySession(Session):
         save(self.folder / "best.npz", self.model.state_dict(), {"epoch": self.trainer.epoch})
 
     def reached(self) -> bool:
-        """Whether the loss on the watched images is down to the one aimed at."""
+        """Whether the loss on the watched images has come down to `stop_loss`."""
         target = self.job.stop_loss
         return target is not None and bool(self.history) and self.history[-1]["watched_loss"] <= target
 
     def evaluate(self, indices: np.ndarray | None) -> Evaluation:
-        """On these images of the training set; None: on the test set."""
+        """Evaluate on these images of the training set, or, given None, on the test set."""
         data = self.job.data
         images, labels = data.test_images, data.test_labels
         if indices is not None:
@@ -108,7 +108,7 @@ class ArraySession(Session):
         return evaluate(self.model, images, labels, self.normalise, device=self.device, cluster=self.cluster)
 
     def evaluate_all(self) -> dict[str, Any]:
-        """The weights (the best on the hold-out, if there is one) on the training set, and once on the test set."""
+        """Evaluate the weights (the hold-out's best, if there is one) on the training set, and once on the test set."""
         epoch = self.trainer.epoch
         if len(self.job.hold_out):
             arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "best.npz"))
@@ -118,7 +118,7 @@ class ArraySession(Session):
         row = self.history[epoch - 1]
         result = {
             "epoch": epoch,
-            "epoch_loss": row["train_loss"],  # while it trained, with augmentation and dropout
+            "epoch_loss": row["train_loss"],  # during training, with augmentation and dropout
             "train_loss": train.loss,
             "train_error": train.error,
             "hold_out_error": row["hold_out_error"],

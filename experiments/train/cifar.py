@@ -1,7 +1,7 @@
 """What a training on CIFAR (or another data set of small images) consists of: the network, the recipe, the data.
 
-A recipe is everything about training that is not the network: `paper` is what the citations say, `short` ten epochs of
-one cycle, for CPUs.  docs/recipes.md says where the numbers in RECIPES come from.
+A recipe is everything about training that is not the network: `paper` is what the cited papers say, `short` is ten
+epochs of one cycle, for CPUs.  docs/recipes.md says where the numbers in RECIPES come from.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ OPTIONS = {
         ),
         "act": Option("activation (default relu, the paper's baseline)", choices=ACTIVATIONS),
         "width": Option(
-            "the paper's numbers of filters (default base); CReLU with half has half the baseline's parameters",
+            "the paper's numbers of filters (default base); CReLU at half has half the baseline's parameters",
             choices=WIDTHS,
         ),
         "at": Option(
@@ -82,7 +82,7 @@ OPTIONS = {
             type=_layers,
             metavar="1,3,5",
         ),
-        "scale": Option("multiply every width, for small machines: 0.25 is 16 times less work"),
+        "scale": Option("multiply every width, for small machines: 0.25 takes 1/16 of the work"),
         "dropout": Option(
             "convpool: rates on the input, after pool1, after pool2 (default: the recipe's)",
             type=_rates,
@@ -97,23 +97,23 @@ OPTIONS = {
     },
     "training": {
         "recipe": Option(
-            "short: ten epochs of one cycle, for CPUs (default); paper: what the citations say, 300 or 350",
+            "short: ten epochs of one cycle, for CPUs (default); paper: 300 or 350, as in the cited papers",
             choices=tuple(RECIPES),
         ),
         "epochs": Option("length of the schedule (default: the recipe's)"),
         "batch": Option("images per batch (default 128)"),
-        "lr": Option("learning rate, the highest of the schedule"),
+        "lr": Option("highest learning rate of the schedule"),
         "weight_decay": Option("default: the recipe's"),
         "clip": Option("largest norm of the gradient"),
         "shift": Option("random shifts by up to this many pixels"),
-        "seed": Option("of weights, order, augmentation and dropout (default 0)"),
+        "seed": Option("seed of weights, order, augmentation and dropout (default 0)"),
     },
 }
 
 
 @dataclass(frozen=True)
 class CifarSettings(Settings):
-    """Everything that determines the result of one training, beside the device and the images held out."""
+    """Everything that determines the result of one training, apart from the device and the images held out."""
 
     MODULE: ClassVar = "experiments.cifar"
     PHOTOGRAPHS: ClassVar = False
@@ -144,9 +144,9 @@ class CifarSettings(Settings):
 
     def check(self, prefix: str = "--") -> None:
         if self.at and self.model != "vgg":
-            raise ValueError(f"{prefix}at chooses layers of vgg; convpool has its activation everywhere")
+            raise ValueError(f"{prefix}at chooses layers of vgg; convpool uses its activation in every layer")
         if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):
-            raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are those of its table")
+            raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
         super().check(prefix)
 
     @property
@@ -159,7 +159,7 @@ class CifarSettings(Settings):
 
     @property
     def images(self) -> int:
-        """In an epoch, where none are held out."""
+        """Training images per epoch, if none are held out."""
         return self.subset or CATALOGUE[self.dataset].train
 
     @property
@@ -181,7 +181,7 @@ class CifarSettings(Settings):
 
     @property
     def reductions(self) -> list[str]:
-        """What makes a run smaller than the paper's, or trains it otherwise: its numbers cannot be compared."""
+        """How a run is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
         full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
         changed = ("batch", "lr", "weight_decay", "clip", "shift", "dropout", "flip")
         return [
@@ -195,7 +195,7 @@ class CifarSettings(Settings):
 
     @property
     def trained_alike(self) -> Self:
-        """The same for networks that differ in the activation, the width or the seed alone."""
+        """A key that networks share if they differ only in activation, width or seed."""
         return replace(self, act="relu", width="base", at=(), seed=0)
 
     @property
@@ -204,7 +204,7 @@ class CifarSettings(Settings):
 
     @property
     def paper(self) -> CifarRow | VggRow | None:
-        """What the paper reports of this network, where it does."""
+        """The paper's results for this network, or None."""
         if self.model == "vgg":  # Table 2 has the plain network, and CReLU at some of its layers
             return vgg_result(self.at, self.dataset) if self.act == "crelu" or not self.at else None
         return cifar_result(self.act, self.width, self.dataset)
@@ -245,7 +245,7 @@ class CifarSettings(Settings):
         )
 
     def schedule(self, steps_per_epoch: int) -> Schedule:
-        """The learning rate by steps.  The milestones of `paper` move with the number of epochs."""
+        """The learning rate per step.  The milestones of `paper` scale with the number of epochs."""
         total = self.epochs * steps_per_epoch
         if self.recipe == "short":
             return OneCycle(self.lr, total, warmup=0.25)

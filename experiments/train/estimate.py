@@ -16,15 +16,15 @@ from minicnn.cluster import Communicator
 from minicnn.nn import Summary, describe
 from minicnn.random import Stream
 
-TRIAL, WORK = 128, 2e10  # images in a trial step, and multiply-adds: at most this many
-LEAST = 2  # images in it: batch normalisation needs two
+TRIAL, WORK = 128, 2e10  # the most images and multiply-adds in a trial step
+LEAST = 2  # the fewest images in it: batch normalisation needs two
 STEPS, PATIENCE = 3, 1.0  # trial steps, and the seconds after which two are enough
 
 
 def announce(settings: Any, device: Device, images: int, cluster: Communicator, *, how: str = "") -> None:
     """Print the network, where it differs from the paper's table, how it is trained, and what that will cost.
 
-    images    that will be trained on, epochs included
+    images    how many it will train on, counting every epoch
     """
     summary = describe(settings.build_model(), settings.input)
     ranks = "" if cluster.size == 1 else f", one of {cluster.size} ranks"
@@ -33,18 +33,18 @@ def announce(settings: Any, device: Device, images: int, cluster: Communicator, 
 
 
 def estimate(settings: Any, summary: Summary, device: Device, images: int, ranks: int = 1) -> str:
-    """Memory (of a rank) and time for training on this many images (epochs included), as two lines."""
+    """Memory (per rank) and time for training on this many images (counting every epoch), as two lines."""
     seconds = images * seconds_per_image(settings, summary, device, ranks) / ranks
     flops = 6 * summary.multiply_adds * images  # forward once, backward twice, two operations each
     share = _share(settings, ranks)
     return (
-        f"memory  about {memory(summary, share) / 2**20:,.0f} MiB for batches of {share}, beside the data\n"
+        f"memory  about {memory(summary, share) / 2**20:,.0f} MiB for batches of {share}, plus the data\n"
         f"time    about {duration(seconds)} ({images:,} images, {flops / 1e12:,.1f} TFLOP), from trial steps"
     )
 
 
 def _share(settings: Any, ranks: int) -> int:
-    """Images of a batch that a rank has, at most."""
+    """The most images of a batch that one rank gets."""
     return -(-settings.batch // ranks)
 
 
@@ -58,11 +58,11 @@ def memory(summary: Summary, batch: int) -> int:
 
 
 def seconds_per_image(settings: Any, summary: Summary, device: Device, ranks: int = 1) -> float:
-    """Time that a rank needs for an image, from the quickest of a few training steps of a throw-away network.
+    """The time one rank needs per image, from the fastest of a few training steps of a throw-away network.
 
-    The first step is slow and not typical: memory is fresh, threads start, a GPU compiles its kernels.  A step
-    of few images is slow as well, since part of the work is done once for all of a batch; so it has as many images as
-    in training, unless that would take long.
+    The first step is slow and not typical: memory is fresh, threads start, a GPU compiles its kernels.  A step with
+    few images is slow per image, since part of the work is done once per batch; so a trial step has as many images as
+    one in training, unless that would take long.
     """
     model = settings.build_model().to(device)
     images = max(LEAST, min(_share(settings, ranks), TRIAL, int(WORK / summary.multiply_adds)))

@@ -1,4 +1,4 @@
-"""What is in the folder of a run, written and read.
+"""The files in the folder of a run, and how they are written and read.
 
 runs/<name>/
   config.json       settings, what it trains on, environment, command
@@ -37,7 +37,7 @@ def write_config(
         return
     stored = read_json(path)
     if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
-        raise UsageError(f"{path} is damaged: no settings; remove the folder or choose another --out")
+        raise UsageError(f"{path} is damaged: it has no settings; remove the folder or choose another --out")
     there = added | stored["settings"]
     pairs = [(name, there.get(name), value) for name, value in ours["settings"].items()]
     pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]
@@ -47,15 +47,15 @@ def write_config(
             f"{folder} holds another run:\n  " + "\n  ".join(different) + "\nChoose another --out, or remove the folder"
         )
     if not resume and not (folder / "result.json").exists():
-        raise UsageError(f"{folder} holds an unfinished run: add --resume to go on, or choose another --out")
+        raise UsageError(f"{folder} holds an unfinished run: add --resume to continue it, or choose another --out")
 
 
 def read_result(folder: Path) -> dict[str, Any]:
-    """result.json of a finished training; its numbers go into tables, so a value that is not a number is damage."""
+    """result.json of a finished training; its numbers go into tables, so any other value counts as damage."""
     path = folder / "result.json"
     result = read_json(path)
     if not isinstance(result, dict):
-        raise UsageError(f"{path} is damaged: no results in it; remove the folder")
+        raise UsageError(f"{path} is damaged: it has no results; remove the folder")
     for name in ("train_error", *(("average", "vote") if "average" in result else ("test_error",)), "seconds"):
         if not is_number(result.get(name)):
             raise UsageError(f"{path} is damaged: {name} is {result.get(name)!r}; remove the folder")
@@ -64,12 +64,12 @@ def read_result(folder: Path) -> dict[str, Any]:
 
 def write_predictions(folder: Path, probabilities: np.ndarray, labels: np.ndarray) -> None:
     """The softmax outputs (images, classes) for the test images, and the right labels."""
-    (folder / PREDICTIONS).unlink(missing_ok=True)  # left by an earlier training, and not to be kept
+    (folder / PREDICTIONS).unlink(missing_ok=True)  # else `save` would keep an earlier training's as the previous one
     save(folder / PREDICTIONS, {"probabilities": probabilities, "labels": labels})
 
 
 def read_predictions(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(softmax outputs (images, classes), labels (images,)) of a finished training; UsageError where there are none."""
+    """(softmax outputs (images, classes), labels (images,)) of a finished training; UsageError if there are none."""
     try:
         arrays, _ = load(folder / PREDICTIONS)
         p, labels = arrays["probabilities"], arrays["labels"]
@@ -82,6 +82,6 @@ def read_predictions(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fingerprint(indices: np.ndarray) -> dict[str, Any]:
-    """Enough to notice that a run is resumed with other images."""
+    """Enough to notice when a run is resumed with other images."""
     digest = hashlib.sha256(np.ascontiguousarray(indices, dtype="<i8").tobytes()).hexdigest()
     return {"count": len(indices), "sha256": digest[:16]}

@@ -1,12 +1,12 @@
-"""What a training on photographs consists of (as cifar.py has it for small images).
+"""What a training on photographs consists of (cifar.py does the same for small images).
 
-Recipes, both of the paper's supplement (reference/paper/training.py), batches of 64:
+Both recipes are from the paper's supplement (reference/paper/training.py), with batches of 64:
 
 sgd     momentum 0.9, 45 epochs in seven phases of learning rate and weight decay; for all networks that keep their
         numbers of filters.
 adam    learning rate 2e-4, 100 epochs, no weight decay; for the two that halve them.
 
-So Table 4 compares more than activations (E29): --recipe gives a network the other one.
+So Table 4 compares more than activations (E29): --recipe gives a network the other recipe.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ DEFAULTS: dict[str, Any] = {
 OPTIONS = {
     "the network": {
         "variant": Option(
-            f"which of the paper's: {', '.join(VARIANTS)} (default baseline)", choices=tuple(VARIANTS), metavar="NAME"
+            f"the paper's network: {', '.join(VARIANTS)} (default baseline)", choices=tuple(VARIANTS), metavar="NAME"
         ),
         "scale": Option("multiply every width, for small machines"),
         "dropout": Option("the rate before conv10 (default: as printed, 0 or 0.25)"),
-        "logits_act": Option("a ReLU on the logits, as printed; it can die"),
+        "logits_act": Option("a ReLU on the logits, as printed; such a network can die"),
     },
     "data": {
         "subset": Option("train on N pictures, chosen at random from the seed", metavar="N"),
@@ -48,22 +48,22 @@ OPTIONS = {
         ),
         "side": Option("side of the square that crops are taken from (default 256)"),
         "crop": Option("side of the crops (default 224)"),
-        "colour": Option("deviation of the colour noise (default 0.1; 0: none)"),
+        "colour": Option("standard deviation of the colour noise (default 0.1; 0: none)"),
     },
     "training": {
         "recipe": Option("default: the paper's for this network", choices=tuple(RECIPES)),
-        "epochs": Option("length of the schedule, whose phases shrink with it"),
+        "epochs": Option("length of the schedule; its phases scale with it"),
         "batch": Option("pictures per batch (default 64)"),
         "lr": Option("learning rate of the first phase (default: the recipe's)"),
         "clip": Option("largest norm of the gradient"),
-        "seed": Option("of weights, order, crops, noise and dropout (default 0)"),
+        "seed": Option("seed of weights, order, crops, noise and dropout (default 0)"),
     },
 }
 
 
 @dataclass(frozen=True)
 class ImagenetSettings(Settings):
-    """Everything that determines the result of one training, beside the device and the pictures."""
+    """Everything that determines the result of one training, apart from the device and the pictures."""
 
     MODULE: ClassVar = "experiments.imagenet"
     PHOTOGRAPHS: ClassVar = True
@@ -125,7 +125,7 @@ class ImagenetSettings(Settings):
 
     @property
     def reductions(self) -> list[str]:
-        """What makes it smaller than the paper's, or trains it otherwise: its numbers cannot be compared."""
+        """How it is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
         own = paper.imagenet_recipe(self.variant)
         assert own is not None
         usual, changed = self.of(variant=self.variant, recipe=self.recipe), ("batch", "lr", "clip", "dropout", "colour")
@@ -141,7 +141,7 @@ class ImagenetSettings(Settings):
 
     @property
     def trained_alike(self) -> Self:
-        """The same for networks that differ in the variant or the seed alone."""
+        """A key that networks share if they differ only in variant or seed."""
         return replace(self, variant="baseline", seed=0)
 
     @property
@@ -159,7 +159,7 @@ class ImagenetSettings(Settings):
         )
 
     def schedules(self, steps_per_epoch: int) -> tuple[Piecewise, Piecewise]:
-        """Learning rate and weight decay by steps.  The phases shrink or grow with the number of epochs."""
+        """Learning rate and weight decay per step.  The phases scale with the number of epochs."""
         phases, total = RECIPES[self.recipe].phases, self.epochs * steps_per_epoch
         boundaries = milestones(total, [phase.last / phases[-1].last for phase in phases[:-1]])
         factor = self.lr / phases[0].learning_rate
@@ -176,7 +176,7 @@ class ImagenetSettings(Settings):
         return SGD(model.parameters(), rate, momentum=0.9, weight_decay=decay, clip=self.clip)
 
     def schedule_table(self) -> list[list[str]]:
-        """Rows (epochs, learning rate, weight decay): "11 - 20", or "0.44 - 0.89" where phases are shorter."""
+        """Rows (epochs, learning rate, weight decay): "11 - 20", or "0.44 - 0.89" where phases are not whole epochs."""
         phases, (rate, decay) = RECIPES[self.recipe].phases, self.schedules(1000)
         bounds = [0, *(b / 1000 for b in rate.boundaries), self.epochs]
         first = 1 if all(b == int(b) for b in bounds) else 0

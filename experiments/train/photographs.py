@@ -1,7 +1,7 @@
 """A training on photographs, and the evaluation of its network.
 
-runs/<name>/        as folder.py says, and
-  classes.json      the classes: names of folders, and in words
+runs/<name>/        the files listed in folder.py, and
+  classes.json      the classes: folder names, and names in words
   colours.json      mean, deviation and principal components of the training set's colours
   bad_images.txt    files that could not be decoded, with --bad-images skip
 """
@@ -49,12 +49,12 @@ def evaluate_pictures(
     device: Device,
     cluster: Communicator = ALONE,
 ) -> dict[str, float]:
-    """Errors in percent, top1 and top5, of one crop and (_ten) of the mean softmax of ten, if `crops` is 10."""
+    """Errors in percent, top1 and top5, with one crop and, if `crops` is 10, with the mean softmax of ten (_ten)."""
     found: dict[int, list[np.ndarray]] = {count: [] for count in CROPS if count <= crops}
     right: list[np.ndarray] = []
     every = range(0, len(pictures), EVALUATION_BATCH)
     own = every[cluster.shard(0, len(every))]
-    pictures = pictures.take(np.arange(own.start, min(own.stop, len(pictures))))  # of this rank
+    pictures = pictures.take(np.arange(own.start, min(own.stop, len(pictures))))  # this rank's share
     with (
         Progress(len(pictures), "validation, one crop" + (" and ten" if crops == 10 else "")) as progress,
         closing(squares(pictures, decoders, bad, batch=EVALUATION_BATCH)) as batches,
@@ -81,8 +81,8 @@ def _joined(cluster: Communicator, parts: list[np.ndarray]) -> np.ndarray:
 class PhotoJob(Job):
     """What to train on which files.
 
-    save_every    steps between two checkpoints, beside the one after every epoch
-    crops         1, or 10 to evaluate with the mean of ten crops too
+    save_every    steps between two checkpoints, in addition to the one after every epoch
+    crops         1, or 10 to evaluate with the mean of ten crops as well
     """
 
     settings: ImagenetSettings
@@ -104,7 +104,7 @@ class PhotoJob(Job):
 
 
 class PhotoSession(Session):
-    """A training on files; the state is saved within an epoch, too."""
+    """A training on files, which also saves its state within an epoch."""
 
     def __init__(self, job: PhotoJob, device: Device, cluster: Communicator):
         self.job, self.save_every, s = job, job.save_every, job.settings
@@ -117,7 +117,7 @@ class PhotoSession(Session):
         super().__init__(job, batches, device, cluster)
 
     def _prepare(self) -> Colours:
-        """Write the classes and the colours; give the latter."""
+        """Write the classes and the colours; return the colours."""
         folder, data = self.job.folder, self.job.data
         classes = zip(data.classes, data.readable, strict=True)
         write_json(folder / "classes.json", [list(pair) for pair in classes])
@@ -135,11 +135,11 @@ class PhotoSession(Session):
             self.cluster.on_root(lambda: atomic_write_text(self.folder / BAD, "\n".join(bad) + "\n"))
 
     def _all_bad(self) -> list[str]:
-        """What all ranks have seen, each file once."""
+        """The bad files that any rank has seen, each once."""
         return list(dict.fromkeys(message for seen in self.cluster.gather(self.bad.seen) for message in seen))
 
     def measure_epoch(self) -> tuple[dict[str, Any], str]:
-        """On the validation set, which is never used to choose anything."""
+        """Evaluate on the validation set, which is never used to choose anything."""
         found = self.evaluate(crops=1)
         row = {f"validation_{name}": found[name] for name in ("loss", "top1", "top5")}
         return row, f", validation top-1 and top-5 {found['top1']:.2f} and {found['top5']:.2f} %"
@@ -154,7 +154,7 @@ class PhotoSession(Session):
         found, row = self.evaluate(self.job.crops), self.history[-1]
         return {
             "epoch": self.trainer.epoch,
-            "train_loss": row["train_loss"],  # while it trained, with crops, noise and dropout
+            "train_loss": row["train_loss"],  # during training, with crops, noise and dropout
             "train_error": row["train_error"],
             "test_loss": found["loss"],
             "test_error": found["top1"],
@@ -168,7 +168,7 @@ def read_colours(folder: Path) -> Colours:
     try:
         return Colours.from_json(read_json(folder / "colours.json"))
     except (OSError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{folder} has no usable colours.json ({error}); remove it to compute it again") from None
+        raise UsageError(f"{folder} has no usable colours.json ({error}); remove the file to compute it anew") from None
 
 
 def _lines(path: Path) -> list[str]:

@@ -2,14 +2,14 @@
 
 plain    train on the whole training set, test.
 single   hold out 10,000 images and find the epoch with the lowest error on them; then train from scratch on all, and
-         stop either after as many epochs ("epochs", what the code of the cited paper does), or when the loss on those
-         10,000, now among the training images, is down to the training loss of the first network at its best epoch
-         ("loss", what the cited paper says).  The second may never happen: the schedule ends it.
-folds    K folds: network i trains on the others and chooses its epoch by the error on fold i.  "Average" is the mean
-         test error with its standard error, "Vote" the error of the averaged softmax outputs.
+         stop either after as many epochs ("epochs", as the cited paper's code does), or when the loss on those
+         10,000, now among the training images, has come down to the training loss of the first network at its best
+         epoch ("loss", as the cited paper says).  It may never get there; then the schedule ends the training.
+folds    K folds: network i trains on the other folds and chooses its epoch by the error on fold i.  "Average" is the
+         mean test error with its standard error, "Vote" the error of the averaged softmax outputs.
 
 A protocol is a generator: it yields one job after the other, is sent the result of each, and returns its own result.
-`follow` is the loop that does the jobs.
+`follow` is the loop that runs the jobs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Protocol = Generator[ArrayJob, Result, Result | None]
 
 
 def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | None:
-    """Do the jobs of a protocol in turn; its result, or None while parts of it are missing."""
+    """Run the jobs of a protocol in turn; return its result, or None while parts of it are missing."""
     try:
         job = next(protocol)
         while True:
@@ -47,7 +47,7 @@ def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | No
 
 
 def plain(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int = 0) -> Protocol:
-    """Train, then test; with `hold_out`, on fewer images by that many, which choose the epoch."""
+    """Train, then test; `hold_out` images are kept from training and choose the epoch."""
     train, held = split(settings.chosen_images(len(data.train_labels)), hold_out, settings.seed)
     result = yield ArrayJob(settings, folder, data, train, held)
     return {"protocol": "plain", **result}
@@ -89,7 +89,7 @@ def collect_folds(folder: Path, count: int) -> Result:
     results = [read_result(f) for f in folders]
     outputs, labels = zip(*map(read_predictions, folders), strict=True)
     if not all(np.array_equal(labels[0], other) for other in labels):
-        raise UsageError(f"the folds in {folder} were tested on different images; remove those that are not its own")
+        raise UsageError(f"the folds in {folder} were tested on different images; remove those from another run")
     errors = np.array([r["test_error"] for r in results])
     return {
         "protocol": "folds",
@@ -103,7 +103,7 @@ def collect_folds(folder: Path, count: int) -> Result:
 
 
 def write_result(folder: Path, result: Result | None) -> None:
-    """result.json of a protocol of several trainings; a single one has written its own."""
+    """Write result.json of a protocol with several trainings; a plain training has written its own."""
     if result is not None and result["protocol"] != "plain":
         write_json(folder / "result.json", result)
 
@@ -113,7 +113,7 @@ def missing_folds(folder: Path, count: int) -> list[int]:
 
 
 def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(to train on, held out), at random."""
+    """(to train on, held out), drawn at random."""
     if not 0 <= hold_out < len(chosen):
         raise UsageError(f"cannot hold out {hold_out} of {len(chosen)} training images")
     order = Stream(seed).child("hold-out").generator().permutation(chosen)
@@ -121,7 +121,7 @@ def split(chosen: np.ndarray, hold_out: int, seed: int) -> tuple[np.ndarray, np.
 
 
 def split_fold(chosen: np.ndarray, i: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(to train on, held out) of fold i, 1 .. count: a random part is held out, every image in one fold."""
+    """(to train on, held out) for fold i, 1 .. count: the folds are random, and every image is in exactly one."""
     order = Stream(seed).child("folds").generator().permutation(chosen)
     parts = np.array_split(order, count)
     held = parts.pop(i - 1)

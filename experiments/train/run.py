@@ -1,7 +1,7 @@
-"""Finished trainings by their folders: settings, results, weights, predictions.
+"""Finished trainings, read from their folders: settings, results, weights, predictions.
 
 A folder of `--protocol single` stands for its final network, a folder of `--protocol folds` for one network per fold
-(folder.py says what is in a folder).
+(folder.py lists the files in a folder).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from minicnn.data.dataset import Dataset
 from minicnn.nn import Sequential
 from minicnn.training import arrays_under
 
-WEIGHTS = "weights.npz"  # of a network whose checkpoint is not here
+WEIGHTS = "weights.npz"  # the weights of a network whose checkpoint is not here
 
 
 @dataclass(frozen=True)
 class Run:
     """A training in its folder: settings and result; weights are read when they are needed.
 
-    parts    of a protocol of several trainings: the runs of the networks that it reports on; else empty
+    parts    for a protocol with several trainings, the runs of the networks that it reports on; else empty
     """
 
     folder: Path
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """For files: that of its folder, with the one above where it is a part of a protocol."""
+        """A name for files: its folder's, after the parent folder's if it is a part of a protocol."""
         part = self.folder.name == "final" or re.fullmatch(r"fold\d+", self.folder.name)
         return f"{self.folder.resolve().parent.name}-{self.folder.name}" if part else self.folder.resolve().name
 
@@ -67,7 +67,7 @@ class Run:
 
     @property
     def reduced(self) -> list[str]:
-        """What makes it smaller than the paper's networks; empty: comparable."""
+        """How it is reduced from the paper's network; empty if the two are comparable."""
         return self.settings.reductions
 
     @property
@@ -81,7 +81,7 @@ class Run:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with whatever an analysis of it depends on; the same on every machine that has a copy."""
+        """A hash of all that an analysis of it depends on; the same on every machine that has a copy."""
         content = [
             [one.config["settings"], one.config["train"], {k: v for k, v in one.result.items() if k != "seconds"}]
             for one in self.networks
@@ -91,7 +91,7 @@ class Run:
     # Weights.
 
     def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
-        """The network with the weights that its results are of; or untrained, as it would begin with that seed."""
+        """The network with the weights behind its results; or as it would start with the seed `untrained`."""
         model = replace(self.settings, seed=self.settings.seed if untrained is None else untrained).build_model()
         if untrained is None:
             try:
@@ -105,18 +105,18 @@ class Run:
 
     @property
     def _checkpoint(self) -> Path:
-        best = self.config.get("hold_out", {"count": 0})["count"] > 0  # of the epoch that these images chose
+        best = self.config.get("hold_out", {"count": 0})["count"] > 0  # weights of the epoch that these images chose
         return self.folder / ("best.npz" if best else "checkpoint.npz")
 
     @property
     def has_weights(self) -> bool:
-        """One from an archive may have none."""
+        """Whether its weights are here; a run from an archive may have none."""
         if self.parts:
             return all(part.has_weights for part in self.parts)
         return any(path.exists() for path in (self._checkpoint, previous(self._checkpoint), self.folder / WEIGHTS))
 
     def _weights(self) -> dict[str, np.ndarray]:
-        """The state of the network: of the checkpoint, or from an archive."""
+        """The state of the network, from the checkpoint or an archive."""
         path = self._checkpoint
         if (self.folder / WEIGHTS).exists() and not path.exists():
             return load(self.folder / WEIGHTS)[0]
@@ -126,13 +126,13 @@ class Run:
     # Images.
 
     def normaliser(self, data: Dataset) -> Normaliser:
-        """That of the images it was trained on."""
+        """The normaliser of the images it was trained on."""
         if self.settings.PHOTOGRAPHS:
             return read_colours(self.folder).normaliser
         return Normaliser.of(data.train_images[self.training_images(data)])
 
     def training_images(self, data: Dataset) -> np.ndarray:
-        """Their indices: from the settings, checked against the fingerprint in config.json."""
+        """Indices of the images it was trained on: from the settings, checked against config.json's fingerprint."""
         chosen, held = self.settings.chosen_images(len(data.train_labels)), int(self.config["hold_out"]["count"])
         seed = self.settings.seed
         candidates = [protocols.split(chosen, held, seed)[0]]
@@ -143,18 +143,18 @@ class Run:
         for candidate in candidates:
             if fingerprint(candidate) == self.config["train"]:
                 return candidate
-        raise UsageError(f"{self.folder}: the images that it was trained on are not those of its settings")
+        raise UsageError(f"{self.folder}: its training images do not match its settings")
 
     @property
     def classes(self) -> list[tuple[str, str]]:
-        """Of a network for photographs, by label: (name of the folder, the same in words)."""
+        """For a network trained on photographs, by label: (folder name, name in words)."""
         try:
             return [(str(name), str(words)) for name, words in read_json(self.folder / "classes.json")]
         except (OSError, TypeError, ValueError) as error:
             raise UsageError(f"{self.folder} has no usable classes.json ({_line(error)})") from None
 
     def predictions(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """(predicted, right) labels of the test images; None where they are not here, or are of another network."""
+        """(predicted, right) labels of the test images; None if they are missing or from another network."""
         try:
             arrays, _ = load(self.folder / PREDICTIONS)
             if "probabilities" in arrays:
@@ -173,7 +173,7 @@ def _line(error: Exception) -> str:
 
 
 def open_runs(folders: Sequence[Path]) -> list[Run]:
-    """The networks of the finished runs in these folders; UsageError where there is none."""
+    """The networks of the finished runs in these folders; UsageError if there is none."""
     runs = [open_run(folder) for given in folders for folder in _expand(given)]
     twice = {run.name for run in runs if [other.name for other in runs].count(run.name) > 1}
     if twice:
@@ -187,7 +187,7 @@ def _expand(folder: Path) -> list[Path]:
         archive, pattern = (folder, "*") if is_archive(folder) else (folder.parent, folder.name)
         inside = sorted((unpacked(archive) / RUNS).glob(pattern))
         if not inside:
-            raise UsageError(f"the archive {archive} has no run {pattern}; {archive / INDEX} lists those that it has")
+            raise UsageError(f"the archive {archive} has no run {pattern}; {archive / INDEX} lists its runs")
         return [found for run in inside for found in _expand(run)]
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; train a network with python -m experiments.cifar")
@@ -204,7 +204,7 @@ def _expand(folder: Path) -> list[Path]:
 
 
 def open_run(folder: Path, *, finished: bool = True) -> Run:
-    """The run of one network in a folder; a `finished` one has results."""
+    """The run of one network in a folder; `finished` requires that it has results."""
     if not (folder / "config.json").exists():
         raise UsageError(f"{folder} is not the folder of a run: it has no config.json")
     config = read_json(folder / "config.json")
@@ -218,7 +218,7 @@ def open_run(folder: Path, *, finished: bool = True) -> Run:
         missing = [key for key in counted if not is_number(config.get(key, {}).get("count"))]
         missing += ["test_error"] if finished and "test_error" not in result else []
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{folder} holds a run of another version: {_line(error)}") from None
+        raise UsageError(f"{folder} holds a run from another version: {_line(error)}") from None
     if missing:
-        raise UsageError(f"{folder} holds a run of another version: no {', '.join(missing)}")
+        raise UsageError(f"{folder} holds a run from another version: no {', '.join(missing)}")
     return Run(folder, settings, config, result)

@@ -1,7 +1,7 @@
 """A training in a folder, whatever it trains on: claiming the folder, the epochs, saving, resuming, finishing.
 
-A `Job` says what to train in which folder (folder.py says what is in it), `run_job` does it; while that is under way,
-there is a `Session`.
+A `Job` says what to train in which folder (folder.py lists its files), and `run_job` runs it; a `Session` is a training
+under way.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Job:
 class Session:
     """A training under way: the trainer, the history, the time it took."""
 
-    save_every: float = math.inf  # steps within an epoch, beside the save at its end
+    save_every: float = math.inf  # steps between saves within an epoch, in addition to the save at its end
 
     def __init__(self, job: Job, batches: BatchSource, device: Device, cluster: Communicator):
         self.folder, self.settings, self.device, self.cluster = job.folder, job.settings, device, cluster
         self.model = self.settings.build_model().to(device)
         optimiser = self.settings.build_optimiser(self.model, len(batches))
         self.trainer = Trainer(self.model, optimiser, batches, device=device, seed=self.settings.seed, cluster=cluster)
-        self.last = self.settings.epochs  # epoch
+        self.last = self.settings.epochs  # the last epoch
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0  # of training, all sessions together
         self._since = time.monotonic()
@@ -67,7 +67,7 @@ class Session:
     # What a kind of training defines.
 
     def measure_epoch(self) -> tuple[dict[str, Any], str]:
-        """After an epoch: more columns of its row, and words about them."""
+        """After an epoch: more columns for its row, and words about them."""
         raise NotImplementedError(f"{type(self).__name__} does not define measure_epoch()")
 
     def reached(self) -> bool:
@@ -75,7 +75,7 @@ class Session:
         return False
 
     def evaluate_all(self) -> dict[str, Any]:
-        """At the end: what result.json holds, beside the time; what else it leaves is written here."""
+        """At the end: the content of result.json apart from the time; also writes any other final files."""
         raise NotImplementedError(f"{type(self).__name__} does not define evaluate_all()")
 
     # What all trainings share.
@@ -103,7 +103,7 @@ class Session:
             self._write_metrics()
 
     def _row(self, totals: Totals, more: dict[str, Any]) -> dict[str, Any]:
-        """Of metrics.csv; the learning rate is that of the last step."""
+        """A row of metrics.csv; the learning rate is that of the last step."""
         optimiser = self.trainer.optimiser
         row = {"epoch": self.trainer.epoch, "train_loss": totals.mean_loss, "train_error": totals.error}
         return {**row, **more, "lr": optimiser.lr(optimiser.steps - 1)}
@@ -112,7 +112,7 @@ class Session:
         self.cluster.on_root(lambda: write_csv(self.folder / "metrics.csv", self.history))
 
     def finish(self) -> dict[str, Any]:
-        """Evaluate the network, write result.json and give its content."""
+        """Evaluate the network, write result.json and return its content."""
         print("evaluating ...", file=sys.stderr)
         result = self.evaluate_all()
         self.clock()
@@ -136,7 +136,7 @@ class Session:
                 raise ValueError("its history is not a table")
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the checkpoint in {self.folder} is not one of this run: {error}; remove it to start anew"
+                f"the checkpoint in {self.folder} is not from this run: {error}; remove it to start again"
             ) from None
         if self.history:  # it may have been stopped before the table was written
             self._write_metrics()
@@ -158,22 +158,22 @@ def run_job(
     stop: Callable[[], bool] = lambda: False,
     cluster: Communicator = ALONE,
 ) -> dict[str, Any]:
-    """Do a job in its folder, and give the content of result.json.
+    """Run a job in its folder and return the content of result.json.
 
-    A finished folder gives its result at once.  An unfinished one needs `resume`, and the same description, which
-    says what determines the result.  When stop() says so, the state is saved and Interrupted raised.  The number of
+    A finished folder gives its result at once.  An unfinished one needs `resume` and the same description, which
+    says what determines the result.  When stop() says so, the state is saved and Interrupted is raised.  The number of
     ranks is not part of the description; rank 0 alone reads and writes the folder.
     """
     folder, description = job.folder, job.describe()
     different = [rank for rank, theirs in enumerate(cluster.gather(description)) if theirs != description]
     if different:
         raise UsageError(
-            f"rank {different[0]} sees other data or settings than rank {cluster.rank}: is --data the same?"
+            f"rank {different[0]} and rank {cluster.rank} see different data or settings: is --data the same?"
         )
     with contextlib.ExitStack() as held:
 
         def claim() -> tuple[dict[str, Any] | None, bool]:
-            """The result, if there is one, and whether there is a state to go on from."""
+            """The result, if there is one, and whether there is a state to resume from."""
             result, state = folder / "result.json", folder / "checkpoint.npz"
             if not result.exists():  # else nothing is written, and the folder may be read-only
                 folder.mkdir(parents=True, exist_ok=True)
@@ -211,6 +211,6 @@ def _check_same(cluster: Communicator, arrays: Mapping[str, np.ndarray]) -> None
     different = [rank for rank, theirs in enumerate(digests) if theirs != digests[0]]
     if different:
         raise TrainingError(
-            f"the weights of rank {different[0]} are no longer those of rank 0.  All ranks need the same kind of "
-            "processor or GPU and the same versions of Python's packages; the last checkpoint is good"
+            f"the weights of rank {different[0]} no longer match those of rank 0.  All ranks need the same kind of "
+            "processor or GPU and the same versions of Python packages; the last checkpoint is good"
         )

@@ -1,8 +1,8 @@
 """Settings: everything that determines the result of a training, in one frozen record.
 
-The fields and their OPTIONS say once what there is.  From them follow the options of a command (`training_parser`), the
-options that stand for given settings (`as_options`), and the JSON in config.json.  So settings are what the program
-works with; a command line exists only where a process begins.
+The fields and their OPTIONS are the only definition: the options of a command (`training_parser`), the options that
+stand for given settings (`as_options`) and the JSON in config.json all follow from them.  The program works with
+settings; a command line exists only where a process begins.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIDEST = 16  # times the paper's numbers of filters
 
 
 class Option:
-    """What an option of the command line says of itself; `how` is for argparse: choices, metavar, type."""
+    """A command-line option: its help text, and `how` for argparse: choices, metavar, type."""
 
     def __init__(self, help: str, **how: Any):
         self.help, self.how = help, how
@@ -34,14 +34,14 @@ class Option:
 
 @dataclass(frozen=True)
 class Settings:
-    """The fields that both kinds of settings have, and what both can do.
+    """The fields and methods that both kinds of settings share.
 
     MODULE     the command that trains with them
     PHOTOGRAPHS    whether it trains on files of photographs, or on small images in memory
-    OPTIONS    of that command: by group, and by the field that an option sets
+    OPTIONS    the options of that command, by group and by the field that each sets
     KEYS       the fields that the defaults of others depend on, in this order
     POSITIVE, NOT_NEGATIVE    fields that are numbers of this kind
-    ADDED      fields that older runs do not have, and what they would have had there
+    ADDED      fields that older runs do not have, and the values that they would have had
     """
 
     scale: float  # of every width
@@ -65,13 +65,13 @@ class Settings:
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """Settings with what is given (None means not given), the rest from the recipe."""
+        """Settings with the given values (None means not given) and the rest from the recipe."""
         raise NotImplementedError(f"{cls.__name__} does not define of(**given)")
 
     def check(self, prefix: str = "--") -> None:
-        """ValueError where no network can be made of these values, or nothing learns with them.
+        """ValueError if these values make no network, or one that cannot learn.
 
-        prefix    of the names in its message: "--" where they are options
+        prefix    of the names in its message: "--" if they are options
         """
         check_numbers(vars(self), positive=self.POSITIVE, not_negative=self.NOT_NEGATIVE, prefix=prefix)
         if self.scale > WIDEST:
@@ -89,7 +89,7 @@ class Settings:
         raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")
 
     def chosen_images(self, count: int) -> np.ndarray:
-        """Indices of the images, of `count`, that it trains on: all, or a random subset that depends on the seed."""
+        """Indices of the images that it trains on, out of `count`: all, or a random subset that depends on the seed."""
         if self.subset is None:
             return np.arange(count)
         if not 1 <= self.subset <= count:
@@ -107,9 +107,9 @@ class Settings:
         raise NotImplementedError(f"{type(self).__name__} does not define table")
 
     def corrections(self) -> str:
-        """Where its network differs from the paper's table because that cannot be meant: whole lines, "" if nowhere."""
+        """Where its network corrects an evident mistake in the paper's table: whole lines, "" if nowhere."""
         lines = [f"  {correction}\n" for correction in CORRECTIONS.get(self.table, ())]
-        return "".join(["\nthe table that the paper prints, corrected (docs/errata.md):\n", *lines]) if lines else ""
+        return "".join(["\ncorrections to the paper's printed table (docs/errata.md):\n", *lines]) if lines else ""
 
     # As JSON, in config.json.
 
@@ -118,7 +118,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, stored: Any) -> Self:
-        """The settings that `as_json` wrote; ValueError where they are not."""
+        """The settings that `as_json` wrote; ValueError for anything else."""
         made = restored(cls, cls.ADDED | stored if isinstance(stored, dict) else stored)
         made.check(prefix="")
         return made
@@ -127,7 +127,7 @@ class Settings:
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """By field."""
+        """The options, by field."""
         return {name: option for group in cls.OPTIONS.values() for name, option in group.items()}
 
     def as_options(self) -> list[str]:
@@ -141,7 +141,7 @@ class Settings:
             value = getattr(self, one.name)
             if value != getattr(implied, one.name):
                 if one.name not in self.options() or value is None:
-                    raise ValueError(f"no option says that {one.name} is {value!r}")
+                    raise ValueError(f"no option sets {one.name} to {value!r}")
                 given[one.name] = value
         made: list[str] = []
         for name, value in given.items():
@@ -164,22 +164,22 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
             how: dict[str, Any] = {"action": "store_true", "default": None} if plain is bool else {"type": plain}
             groups[title].add_argument("--" + name.replace("_", "-"), help=option.help, **how | option.how)
     training = groups["training"]
-    training.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu, gpu or gpu:N")
+    training.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     training.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
     return p, groups
 
 
 def output_options(p: argparse.ArgumentParser) -> Any:
-    """Where a run goes; the group, for more."""
+    """Add the options for where a run goes; return their group, for more options."""
     out = p.add_argument_group("output")
-    out.add_argument("--out", type=Path, help="folder of the run (default runs/<a name made of the settings>)")
-    out.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    out.add_argument("--out", type=Path, help="folder of the run (default runs/<a name made from the settings>)")
+    out.add_argument("--resume", action="store_true", help="continue an interrupted run")
     out.add_argument("--dry-run", action="store_true", help="print the network, memory and time estimates, and stop")
     return out
 
 
 def asked_settings(kind: type[Settings], args: argparse.Namespace) -> Any:
-    """The settings that the options ask for; UsageError where they make no sense."""
+    """The settings that the options ask for; UsageError if they make no sense."""
     with usage_errors():
         asked = kind.of(**{one.name: getattr(args, one.name, None) for one in fields(kind)})
         asked.check()

@@ -1,4 +1,4 @@
-"""A page in headless Chromium: how wide it is, what is visible, what went wrong; at any width, phones' too."""
+"""A page in headless Chromium: how wide it is, what is visible, what went wrong; at any width, even a phone's."""
 
 import json
 import shutil
@@ -47,7 +47,7 @@ PROBE = "<script>window.errors = []; addEventListener('error', e => errors.push(
 
 
 def look_at(page, width):
-    """Measurements of an HTML file in a frame so wide; a copy of it tells about its errors."""
+    """Measure an HTML file in a frame of this width; a copy of the file reports its errors."""
     with tempfile.TemporaryDirectory() as folder:
         text = Path(page).read_text().replace("<head>", f"<head>{PROBE}", 1)
         Path(folder, "page.html").write_text(text.replace(' loading="lazy"', ""))

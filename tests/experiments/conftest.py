@@ -1,4 +1,4 @@
-"""What the tests of the command lines share."""
+"""Fixtures that the tests of the commands share."""
 
 import sys
 

@@ -44,7 +44,7 @@ def tiny(seeds=2, *, epochs=1, analysed=1, **changes):
 
 
 def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **config):
-    """A finished run as experiments.cifar leaves it, with these errors; `wrong` says which test images it errs on."""
+    """A finished run as experiments.cifar leaves it, with these errors; `wrong` marks the test images it gets wrong."""
     folder = root / "runs" / training.name / part
     folder.mkdir(parents=True)
     stored = {"settings": training.settings.as_json(), "train": {"count": 9, "sha256": "0"}, "hold_out": NONE}
@@ -64,7 +64,7 @@ def write_run(root, training, *, train, test, wrong=None, epochs=3, part="", **c
 
 
 def results(root):
-    """What must not depend on how often it was interrupted."""
+    """The files and values that must not depend on how often a run was interrupted."""
     found = {}
     for path in sorted((root / "runs").glob("*/result.json")):
         values = {k: v for k, v in json.loads(path.read_text()).items() if k != "seconds"}

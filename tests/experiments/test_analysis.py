@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _few_textures(monkeypatch):
-    """A data set that is made in no time, the same as the one that the runs were trained on."""
+    """A data set that takes no time to make, the same one that the runs were trained on."""
     monkeypatch.setattr("minicnn.data.textures.textures", lambda seed: textures(200, 120, seed=seed))
 
 
@@ -231,7 +231,7 @@ def test_own_pictures(folder, tmp_path):
 
 
 def test_a_picture_smaller_than_the_filters():
-    """11x11 filters, as of an ImageNet network, on 8x8 pixels."""
+    """11x11 filters, as in an ImageNet network, on 8x8 pixels."""
     step = Step("conv1", Layer(np.ones((11, 11, 3, 2), np.float32), None, stride=4))
     picture = Original("small.png", np.zeros((8, 8, 3), np.uint8))
     job = SimpleNamespace(args=SimpleNamespace(iterations=200), device=CPU)
@@ -240,7 +240,7 @@ def test_a_picture_smaller_than_the_filters():
 
 
 def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
-    """VGG with CReLU at 1 and 3: only conv1 can be inverted, two layers have pairs, each layer has its side."""
+    """VGG with CReLU at 1 and 3: only conv1 can be inverted, two layers have pairs, and each layer has its own side."""
     vgg = ["--model", "vgg", "--act", "crelu", "--at", "1,3", "--scale", "0.04"]
     assert cifar.main([*TINY, *vgg, "--out", str(tmp_path / "vgg")]) == 0
     common = ["--run", str(tmp_path / "vgg"), "--device", "cpu", "--out", str(tmp_path / "out")]
@@ -299,19 +299,19 @@ def test_each_transformation_has_its_own_column():
 
 
 def test_the_images_a_run_was_trained_on_are_found_again(folder, data):
-    """Their mean is what the network sees as zero: a wrong one would shift every result."""
+    """The network sees their mean as zero: a wrong mean would shift every result."""
     for run in open_runs([folder / "relu", folder / "folds"]):
         chosen = run.training_images(data)
         assert run.normaliser(data) == Normaliser.of(data.train_images[chosen])
     assert [len(run.training_images(data)) for run in open_runs([folder / "folds"])] == [20, 21]
     (run,) = open_runs([folder / "relu"])
     run.config["train"]["sha256"] = "0"
-    with pytest.raises(UsageError, match="not those of its settings"):
+    with pytest.raises(UsageError, match="do not match its settings"):
         run.training_images(data)
 
 
 def test_a_plain_run_may_be_called_fold1(data):
-    """With more than half of the images held out there are not two folds: it was a ValueError."""
+    """With more than half of the images held out there are not two folds; this used to raise a ValueError."""
     asked = CifarSettings.of(dataset="textures", subset=41)
     train, _ = protocols.split(asked.chosen_images(len(data.train_labels)), 35, asked.seed)
     config = {"train": fingerprint(train), "hold_out": {"count": 35}}
@@ -323,7 +323,7 @@ def test_a_plain_run_may_be_called_fold1(data):
 
 def test_a_checkpoint_of_ours_is_a_file_of_weights(folder):
     found = read_filters(folder / "relu" / "checkpoint.npz", "hwio")
-    assert list(found) == [f"conv{i}" for i in range(1, 9)]  # not what the optimiser keeps of them
+    assert list(found) == [f"conv{i}" for i in range(1, 9)]  # not the optimiser's state
     assert found["conv1"].shape == (3, 3, 3, 6)
 
 
@@ -380,7 +380,7 @@ def test_damaged_runs(copy):
     config = json.loads((copy / "config.json").read_text())
     del config["settings"]["act"]
     (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match="of another version: .*act"):
+    with pytest.raises(UsageError, match="from another version: .*act"):
         regularisation.main(["--run", str(copy)])
 
 

@@ -54,7 +54,7 @@ def test_tf32_is_off_until_asked_for(monkeypatch):
 
 
 class Ranks(Alone):
-    """Rank `rank` of three, the others of which have these devices."""
+    """Rank `rank` of three; the other two have these devices."""
 
     size = local_size = 3
 
@@ -68,7 +68,7 @@ class Ranks(Alone):
 
 @pytest.fixture
 def two_cards(monkeypatch):
-    """Two GPUs, the first of which cannot be used; the list of those that were touched."""
+    """Two GPUs, the first one unusable; gives the list of GPUs that were touched."""
     touched = []
 
     def problem(index=0):
@@ -82,7 +82,7 @@ def two_cards(monkeypatch):
 
 
 def test_a_rank_looks_at_its_own_gpu_alone(two_cards):
-    """What is touched takes memory there: of eight ranks the first card would have eight."""
+    """Touching a GPU takes memory on it: with eight ranks, the first card would pay eight times."""
     assert get_device("auto", Ranks(1, "gpu:1", "gpu:1")).name == "gpu:1"
     assert two_cards == [1]
     assert get_device("gpu", Ranks(2, "gpu:1", "gpu:1")).name == "gpu:0"
@@ -91,7 +91,7 @@ def test_a_rank_looks_at_its_own_gpu_alone(two_cards):
 
 def test_ranks_on_a_gpu_and_on_the_cpu_do_not_train_together(two_cards):
     assert get_device("auto", Ranks(0, "cpu", "cpu")).name == "cpu"
-    with pytest.raises(UsageError, match="some ranks have a GPU and others have none"):
+    with pytest.raises(UsageError, match="some ranks have a working GPU and others have none"):
         get_device("auto", Ranks(0, "gpu:1", "cpu"))
 
 

@@ -35,7 +35,7 @@ def start(*arguments, cwd):
 
 
 def cli(*arguments, cwd):
-    """The same to its end."""
+    """The same, run to its end."""
     with start(*arguments, cwd=cwd) as process:
         out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
@@ -113,7 +113,7 @@ def test_other_settings_in_the_same_folder_are_refused(finished):
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill -9"])
 def test_interrupted_and_resumed_it_ends_in_the_same_bits(finished, tmp_path, number):
-    """At random moments, as often as it takes."""
+    """Interrupt it at random moments, as often as it takes."""
     folder, _ = finished
     moments = random.Random(int(number))
     for attempt in range(6):
@@ -127,7 +127,7 @@ def test_interrupted_and_resumed_it_ends_in_the_same_bits(finished, tmp_path, nu
         if process.returncode == 0:
             break
         assert process.returncode == (130 if number == signal.SIGINT else -number), err
-        if number == signal.SIGINT and "To go on:" in err:
+        if number == signal.SIGINT and "To continue:" in err:
             assert "python -m experiments.cifar" in err
             assert "--resume" in err
     assert process.returncode == 0, err
@@ -150,7 +150,7 @@ def test_an_unfinished_run_asks_for_resume(tmp_path):
     process.communicate()
     again = cli(*SMALL, "--epochs", "50", "--out", "run", cwd=tmp_path)
     assert again.returncode == 2
-    assert "add --resume to go on" in again.stderr
+    assert "add --resume to continue it" in again.stderr
     # a checkpoint cut short: the previous one is used; both gone bad: a clear error
     for name in ("checkpoint.npz", "checkpoint.previous.npz"):
         path = tmp_path / "run" / name
@@ -188,7 +188,7 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--model", "vgg", "--dropout", "0,0.1,0"], "--dropout takes three rates"),
         (["--dropout", "0,0,1"], "--dropout takes three rates"),
         (["--dropout", "0.5"], "three rates are needed"),
-        (["--fold", "11"], "--folds must be at least 2 and --fold one of them"),
+        (["--fold", "11"], "--folds must be at least 2 and --fold from 1 to --folds"),
         (["--subset", "6000"], r"--subset must be in 1 \.\. 5000"),
         (["--hold-out", "5000"], "cannot hold out 5000 of 5000"),
         (["--protocol", "single", "--hold-out", "0"], "--hold-out cannot be 0"),
@@ -224,14 +224,14 @@ def test_help_teaches(tmp_path):
 
 
 def test_a_checkpoint_of_another_run_is_named(finished, tmp_path):
-    """Whole, with the right checksum, and of another network: nothing is trained, nothing lost."""
+    """It is whole and has the right checksum, but is from another network: nothing is trained, nothing lost."""
     folder, _ = finished
     other = shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("result.json"))
     save(other / "checkpoint.npz", {"model/conv1.weight": np.ones(3)}, {"epoch": 1})
     before = (other / "checkpoint.npz").read_bytes()
     out = cli(*SMALL, "--out", "run", "--resume", cwd=tmp_path)
     assert out.returncode == 1
-    assert "is not one of this run" in out.stderr
+    assert "is not from this run" in out.stderr
     assert "Traceback" not in out.stderr
     assert (other / "checkpoint.npz").read_bytes() == before
 

@@ -48,7 +48,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(StopSignal, "__exit__", lambda *_: None)
     with pytest.raises(Interrupted):
         demo.main([*SMALL, "--dataset", "textures"])
-    assert "To go on:\n\n  python -m experiments.demo --subset 64 " in capsys.readouterr().err
+    assert "To continue:\n\n  python -m experiments.demo --subset 64 " in capsys.readouterr().err
     assert list((tmp_path / "runs" / "demo").glob("*/checkpoint.npz"))
 
 

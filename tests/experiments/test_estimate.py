@@ -1,4 +1,4 @@
-"""What a run will cost: the time of a warm step, found in little time, and memory as a hand counts it."""
+"""What a run will cost: the time of a warm step, found quickly, and memory as counted by hand."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ SMALL = Summary((Row("0", "Flatten", "", (12,), 0, 0), Row("1", "Linear", "", (2
 
 
 class Network:
-    """Settings of a network whose steps take given seconds of a clock of its own; `batches` are those it has seen."""
+    """Settings of a network whose steps take given seconds of its own clock; `batches` are those it has seen."""
 
     def __init__(self, batch, steps):
         self.batch, self.steps, self.batches, self.now = batch, iter(steps), [], 0.0
@@ -73,5 +73,5 @@ def test_memory_is_outputs_and_four_copies_of_the_parameters():
 
 def test_the_lines_that_are_printed(network):
     lines = estimate(network(10, 0.5, 0.5, 0.5), SMALL, CPU, images=6_000, ranks=2).splitlines()
-    assert lines[0] == "memory  about 0 MiB for batches of 5, beside the data"
+    assert lines[0] == "memory  about 0 MiB for batches of 5, plus the data"
     assert lines[1].startswith("time    about 5 min 00 s (6,000 images, 0.0 TFLOP)")  # 6000 * 0.5 / 5 / 2

@@ -1,4 +1,4 @@
-"""Doing the steps: interruptions, many workers, a pool of ranks, full disks."""
+"""Running the steps: interruptions, several workers, a pool of ranks, full disks."""
 
 import errno
 import os
@@ -55,7 +55,7 @@ def uninterrupted(tmp_path_factory):
 
 
 def test_killed_and_started_again_it_ends_in_the_same_bits(tmp_path, uninterrupted):
-    """kill -9, at the first checkpoint and in the middle of the second run; what it had started ends too."""
+    """kill -9, at the first checkpoint and in the middle of the second run; its child processes end too."""
     for count in (1, 2):
         process = start(tmp_path)
         wait_for(lambda count=count: len(list(tmp_path.glob("runs/*/checkpoint.npz"))) >= count)
@@ -85,7 +85,7 @@ def test_ctrl_c_saves_all_workers_and_says_how_to_go_on(tmp_path, uninterrupted)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=600)
     assert process.returncode == 130, said
-    assert "interrupted; to go on:" in said
+    assert "interrupted; to continue:" in said
     assert f"python -m experiments.reproduce table1 --scale tiny --out {tmp_path}" in said
     assert "Traceback" not in said
     assert not _children(tmp_path)

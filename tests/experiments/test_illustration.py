@@ -20,7 +20,7 @@ def tree():
 
 @pytest.fixture(scope="module")
 def drawn(tree):
-    """The words of the picture by their names."""
+    """The texts in the picture, by their names."""
     named = {e.get("id"): e.text for e in tree.iter(f"{SVG}text") if e.get("id")}
     return {name: text.replace("\N{MINUS SIGN}", "-") for name, text in named.items()}
 

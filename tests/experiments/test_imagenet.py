@@ -42,7 +42,7 @@ TINY = ["--scale", "0.03", "--side", "40", "--crop", "36", "--batch", "8", "--wo
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Three classes, odd and damaged files among them, and names in words."""
+    """Three classes, with odd and damaged files among them, and class names in words."""
     root = write_set(tmp_path_factory.mktemp("imagenet") / "data", each=8)
     write_odd_files(root / "train" / CLASSES[0])
     write_bad_files(root / "train" / CLASSES[1])
@@ -229,7 +229,7 @@ def test_the_schedules_are_the_papers():
     assert list(boundaries) == sorted(set(boundaries))
     assert short.schedule_table()[0][1] == "0.1"
     assert ImagenetSettings.from_json(short.as_json()) == short
-    with pytest.raises(ValueError, match="of another version"):
+    with pytest.raises(ValueError, match="from another version"):
         ImagenetSettings.from_json({"variant": "baseline"})
     with pytest.raises(ValueError, match="unknown variant"):
         ImagenetSettings.of(variant="vgg")
@@ -275,7 +275,7 @@ def test_the_pipeline_is_measured(capsys, tmp_path):
         (["--workers", "0"], "--workers and --save-every must be positive"),
         (["--run", "."], "has no config.json"),
         (["--subset", "9999", "--data", "DATA"], r"--subset must be in 1 \.\. \d+"),
-        (["--run", "RUN"], "--data DIR is needed, for its validation set"),
+        (["--run", "RUN"], "--data DIR is needed for its validation set"),
     ],
 )
 def test_nonsense_is_refused(arguments, message, data, run):

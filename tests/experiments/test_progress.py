@@ -1,4 +1,4 @@
-"""How far a computation is: bars on a terminal, lines elsewhere."""
+"""The progress of a computation: bars on a terminal, lines elsewhere."""
 
 import sys
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ class Batches(list):
 
 @pytest.fixture
 def trainer():
-    """In the second epoch, of ten batches; of 20 images it got 5 wrong."""
+    """A trainer in the second epoch of ten batches; it got 5 of 20 images wrong."""
     return SimpleNamespace(epoch=1, step=0, batches=Batches(range(10)), totals=Totals(loss=10.0, wrong=5, images=20))
 
 

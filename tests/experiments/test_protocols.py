@@ -21,7 +21,7 @@ FAST = shlex.split("--dataset textures --scale 0.02 --subset 64 --epochs 2 --bat
 
 
 def fake_run(errors):
-    """A runner that trains nothing: it notes its jobs and gives the errors in order."""
+    """A runner that trains nothing: it records its jobs and returns the errors in order."""
     jobs = []
 
     def run(job):
@@ -52,7 +52,7 @@ def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
 
 
 def test_a_fold_without_images_is_refused(tmp_path):
-    """It would hold out nothing, and choose its epoch by nothing."""
+    """It would hold out no images, and so could not choose its epoch."""
     run, jobs = fake_run([])
     with pytest.raises(UsageError, match="--folds must be at most the number of training images, 200, got 201"):
         follow(protocols.folds(TEXTURES, tmp_path, DATA, 201), run)
@@ -141,7 +141,7 @@ def test_the_table_shows_the_paper_and_says_when_it_cannot_be_compared():
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("result.json", b"[]", "no results in it"),
+        ("result.json", b"[]", "it has no results"),
         ("result.json", b'{"train_error": 1.0, "test_error": "low", "seconds": 1}', "test_error is 'low'"),
         ("result.json", b'{"train_error": 1.0, "test_error": NaN, "seconds": 1}', "test_error is nan"),
         ("predictions.npz", b"", "is missing or damaged; remove"),

@@ -1,4 +1,4 @@
-"""Command lines on many ranks: the result of one process, one writer, one message, no rank left waiting."""
+"""Commands on several ranks: the result of one process, one writer, one message, no rank left waiting."""
 
 import json
 import os
@@ -27,7 +27,7 @@ NEVER = ("0", "0")  # a signal: to which rank, and in which step
 
 
 def close_weights(a, b):
-    """To the rounding of some steps in float32; where a value passes near a kink it may grow (docs/cluster.md)."""
+    """Equal up to the rounding of some float32 steps, which may grow near a kink (docs/cluster.md)."""
     a, b = (load(folder / "checkpoint.npz")[0] for folder in (a, b))
     assert set(a) == set(b)
     for name in a:
@@ -46,11 +46,11 @@ def alone(tmp_path_factory):
 
 @needs_mpi
 def test_stopped_on_three_ranks_and_resumed_on_two(alone, tmp_path):
-    """The signal reaches rank 1 in the sixth step, of five in an epoch; rank 0 alone writes (tests/jobs.py)."""
+    """The signal reaches rank 1 in the sixth step, with five per epoch; rank 0 alone writes (tests/jobs.py)."""
     folder = tmp_path / "run"
     stop = mpiexec(3, "tests.jobs", "command", "cifar", folder, "1", "6", *SMALL, "--out", folder, cwd=tmp_path)
     assert stop.returncode == 130, stop.stderr
-    assert len(re.findall("To go on:", stop.stderr)) == 1
+    assert len(re.findall("To continue:", stop.stderr)) == 1
     assert re.search(r"^  mpiexec -n 3 python -m experiments.cifar .* --resume$", stop.stderr, re.M)
     _, state = load(folder / "checkpoint.npz")
     assert (state["epoch"], state["step"]) == (1, 1)
@@ -71,7 +71,7 @@ def test_stopped_on_three_ranks_and_resumed_on_two(alone, tmp_path):
 
 @needs_mpi
 def test_photographs_on_two_ranks(tmp_path, monkeypatch):
-    """Damaged files make parts uneven, and one batch smaller than they were drawn."""
+    """Damaged files make the ranks' parts uneven, and one batch smaller than it was drawn."""
     data = write_set(tmp_path / "data", each=8)
     write_bad_files(data / "train" / CLASSES[1])
     monkeypatch.setenv("MINICNN_DATA", str(tmp_path / "cache"))
@@ -124,13 +124,13 @@ def test_other_experiments_are_not_done_twice(tmp_path):
     out = mpiexec(2, "experiments.demo", "--dry-run", cwd=tmp_path)
     assert out.returncode == 2
     assert out.stderr == (
-        "error: experiments.demo works in one process, and 2 were started together: leave out mpiexec\n"
+        "error: experiments.demo runs in one process, but 2 were started together: leave out mpiexec\n"
     )
     assert not list(tmp_path.iterdir())
 
 
 def test_without_mpi4py_nothing_is_trained(tmp_path, monkeypatch, capsys):
-    """Each of the processes that were started says so to itself, the first one aloud."""
+    """Every process started notices, but only the first one prints the error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "mpi4py", None)
     monkeypatch.setenv("PMI_SIZE", "4")
@@ -161,7 +161,7 @@ def test_a_pool_needs_its_launcher():
 
 def test_cores_are_shared_by_ranks_that_may_use_the_same(monkeypatch):
     class OneOfFour(Alone):
-        """Rank 3 is bound to cores of its own."""
+        """One of four ranks, where rank 3 is bound to cores of its own."""
 
         def gather(self, value):
             return [value, value, value, (value[0], [12, 13])]
@@ -210,7 +210,7 @@ def test_ranks_that_see_other_data_are_refused(tmp_path):
             def describe(self):
                 return {"settings": {}, "train": 1 + (cluster.rank == 2)}
 
-        with pytest.raises(UsageError, match="sees other data or settings"):
+        with pytest.raises(UsageError, match="see different data or settings"):
             run_job(Seen(None, tmp_path / "run"), device=None, resume=False, command="", cluster=cluster)
 
     on_threads(3, work)
@@ -221,7 +221,7 @@ def test_ranks_that_drift_apart_are_noticed():
     on_threads(2, lambda cluster: _check_same(cluster, {"w": np.ones(3)}))
 
     def work(cluster):
-        with pytest.raises(TrainingError, match="the weights of rank 1 are no longer those of rank 0"):
+        with pytest.raises(TrainingError, match="the weights of rank 1 no longer match those of rank 0"):
             _check_same(cluster, {"w": np.ones(3) * (1 + 1e-15 * cluster.rank)})
 
     on_threads(2, work)

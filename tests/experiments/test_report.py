@@ -55,7 +55,7 @@ def read(path):
 
 
 def write_analyses(root, scale, target, *texts):
-    """The finished analyses of a target, one after the other, with these files; what else they make is empty."""
+    """The finished analyses of a target, one after the other, with these files; their other outputs are empty."""
     steps = [step for step in steps_of([TARGETS[target]], scale, Files()) if isinstance(step, Analysis)]
     for step, files in zip(steps, texts, strict=True):
         for name in (*step.makes, *files):
@@ -70,7 +70,7 @@ def write_analyses(root, scale, target, *texts):
 
 @pytest.fixture
 def paired(tmp_path):
-    """Three seeds: CReLU 1, 2 and 3 points better; of 100 test images every network gets the first ones wrong."""
+    """Three seeds: CReLU is 1, 2 and 3 points better; each network errs on the first images of 100."""
     scale = tiny(3)
     for training in scale.table1:
         seed, relu = training.settings.seed, training.settings.act == "relu"
@@ -205,7 +205,7 @@ def test_numbers_of_an_analysis_stand_beside_the_papers(paired):
 
 
 def test_analyses_of_several_seeds_have_intervals(paired):
-    """0.4, 0.5 and 0.6: 0.5 ± 4.303 x 0.1 / sqrt 3 = 0.248.  The difference to the others is 0.3 for all."""
+    """0.4, 0.5 and 0.6: 0.5 ± 4.303 x 0.1 / sqrt 3 = 0.248.  The difference from the others is 0.3 for all."""
     root, _ = paired
     scale = tiny(3, analysed=3)
     tables = [csv_of(CORRELATION, ("conv1", pair, pair - 0.3, 0.1, pair - 0.5)) for pair in (0.4, 0.5, 0.6)]
@@ -269,19 +269,19 @@ def test_histograms_of_several_seeds(paired):
     write_analyses(root, scale, "figure3", *made)
     _, text = read(report(root, scale, ("figure3",)))
     assert "KS test: p, seed 0" in text
-    # t(0.975, 1) = 12.706, s / sqrt 2 = 0.1; less ReLU's -0.2 and -1.2: 0.1 and 0.9, half of 0.8 times 12.706
+    # t(0.975, 1) = 12.706, s / sqrt 2 = 0.1; minus ReLU's -0.2 and -1.2: 0.1 and 0.9, half of 0.8 times 12.706
     assert "conv1 -0.400 ± 1.271 -0.200 -0.200 ± 1.271 +0.500 ± 5.082 0.2" in text
     assert "empty – – – – –" in text  # noqa: RUF001
 
 
 def test_invariance_is_compared_as_in_the_paper_and_like_with_like(paired):
-    """Two seeds with differences d and d + 2 have the mean d + 1 and, with t(0.975, 1) = 12.7, that behind ±."""
+    """Two seeds with differences d and d + 2 have the mean d + 1, ± t(0.975, 1) = 12.7."""
     root, _ = paired
     scale = tiny(2, analysed=2)
     head = "run,weights,layer,sides,score,as_in_paper"
 
     def scores(relu, crelu, untrained_relu, untrained_crelu):
-        """Each by one side and by two."""
+        """Scores by one side and by both."""
         rows = []
         for run, weights, both in (
             ("r", "trained", relu),

@@ -1,4 +1,4 @@
-"""What the report is made of: HTML, charts, pictures and colours."""
+"""The parts of the report: HTML, charts, pictures and colours."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ def test_what_is_put_in_is_escaped_and_html_is_not():
 
 
 def points(svg):
-    """Of the first line that is drawn in blue."""
+    """The points of the first line drawn in blue."""
     paths = re.findall(r'<path d="([^"]*)"[^>]*style="fill: none; stroke: #1f77b4', svg)
     return [tuple(map(float, point)) for point in re.findall(r"([\d.]+) ([\d.]+)", paths[0])]
 

@@ -105,7 +105,7 @@ def test_a_run_is_called_as_its_settings_say():
 
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_command_of_a_training_stands_for_its_settings(scale):
-    """Settings become options where a process begins, and these become the same settings there."""
+    """Settings become options where a process begins, and the options become the same settings inside it."""
     for training in SCALES[scale](None).trainings:
         module = importlib.import_module(training.module)
         args = module.parser().parse_args(training.options)
@@ -216,7 +216,7 @@ def test_an_export_is_a_few_files_and_stands_for_the_runs(finished, tmp_path, ca
 
 
 def test_what_is_in_an_export_is_what_the_runs_have(finished, tmp_path):
-    """One folder per run again: the same files, but for paths of this machine in the command."""
+    """One folder per run again: the same files, except for this machine's paths in the command."""
     tree = tree_of(finished / "export", tmp_path)
     for training in tiny().table1:
         ours, theirs = (root / "runs" / training.name for root in (finished / "out", tree))
@@ -265,7 +265,7 @@ def test_a_damaged_archive_is_named(finished, tmp_path, name, content):
 
 
 def test_an_export_made_again_has_the_new_network(finished, tmp_path):
-    """A training that was done anew: neither the predictions nor the weights of the old one stay."""
+    """A training was repeated: neither the predictions nor the weights of the old one stay."""
     out, export, training = tmp_path / "out", tmp_path / "export", tiny().pairs[0].crelu
     shutil.copytree(finished / "out", out)
     shutil.copytree(finished / "export", export)
@@ -303,7 +303,7 @@ def test_predictions_of_another_network_are_not_used(finished, tmp_path):
 
 
 def test_runs_of_an_older_version_are_read_and_brought_up_to_date(finished, tmp_path):
-    """They left the outputs in a file of their own, without the labels."""
+    """They saved the outputs in a separate file, without the labels."""
     training = tiny().table1[0]
     shutil.copytree(finished / "out", tmp_path / "out")
     folder = tmp_path / "out" / "runs" / training.name
@@ -383,7 +383,7 @@ def test_one_failed_run_does_not_stop_the_others(tmp_path, capsys):
     ("name", "content", "message"),
     [
         ("result.json", "{half", "is damaged"),
-        ("result.json", "[]", "is damaged: no results in it"),
+        ("result.json", "[]", "is damaged: it has no results"),
         ("result.json", '{"train_error": 1, "test_error": "<script>"}', "is damaged: test_error is '<script>'"),
         ("result.json", '{"train_error": 1, "test_error": NaN}', "is damaged: test_error is nan"),
         ("config.json", '{"settings": {"act": "relu"}}', "holds a run with other settings"),
@@ -405,7 +405,7 @@ def test_what_is_damaged_is_named_and_left_alone(tmp_path, name, content, messag
 
 
 def test_without_training_only_what_is_trained_is_analysed(finished, tmp_path, capsys):
-    """Of two pairs the first is trained: its analysis is done, that of the second is left out with its trainings."""
+    """The first of two pairs is trained: its analysis is done, the second's is left out along with its trainings."""
     out = finished / "out"
     shutil.copytree(out / "runs", tmp_path / "runs")
     shutil.rmtree(tmp_path / "runs" / tiny().table1[-1].name)
@@ -416,7 +416,7 @@ def test_without_training_only_what_is_trained_is_analysed(finished, tmp_path, c
 
 
 def test_an_export_has_the_weights_of_one_seed_and_no_large_files(finished, tmp_path):
-    """Two seeds are analysed; a file of 200 kB goes along, a larger one stays."""
+    """Two seeds are analysed; a file of 200 kB is exported, a larger one is not."""
     out, export, scale = tmp_path / "out", tmp_path / "export", tiny(analysed=2)
     shutil.copytree(finished / "out", out)
     for size in (200_000, 200_001):
@@ -447,5 +447,5 @@ def test_photographs_are_generated_once(tmp_path):
     photos.main(["--out", str(tmp_path / "pictures"), "--train", "40", "--validation", "20"])
     made = picture_set(tmp_path / "pictures", None)
     assert (len(made.classes), len(made.train), len(made.validation)) == (10, 40, 20)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         photos.main(["--out", str(tmp_path / "pictures")])

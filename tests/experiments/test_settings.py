@@ -69,7 +69,7 @@ def test_models():
 
 
 def test_runs_of_an_older_version_can_be_read(monkeypatch):
-    """A field that was added since has the value that these runs had."""
+    """A field added since then has the value that those runs had."""
     stored = CifarSettings.of(act="crelu").as_json()
     del stored["shift"]
     with pytest.raises(ValueError, match="another version"):
@@ -102,7 +102,7 @@ def test_every_setting_has_an_option_or_is_known_to_have_none(kind):
 
 
 def test_what_no_option_says_is_refused():
-    with pytest.raises(ValueError, match="no option says that flip is False"):
+    with pytest.raises(ValueError, match="no option sets flip to False"):
         dataclasses.replace(CifarSettings.of(), flip=False).as_options()
-    with pytest.raises(ValueError, match="no option says that clip is None"):
+    with pytest.raises(ValueError, match="no option sets clip to None"):
         dataclasses.replace(CifarSettings.of(), clip=None).as_options()

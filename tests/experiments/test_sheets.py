@@ -1,4 +1,4 @@
-"""Sheets of pictures: what is where, how large, and in which colours."""
+"""Sheets of pictures: where each one is, how large, and in which colours."""
 
 import numpy as np
 from PIL import Image
@@ -10,7 +10,7 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def box(sheet, colour):
-    """(height, width) of the part of a sheet that has a colour; all of it must have."""
+    """(height, width) of the part of a sheet in one colour; the part must be a full rectangle."""
     rows, columns = np.nonzero((sheet == colour).all(axis=-1))
     height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
     assert len(rows) == height * width
@@ -18,7 +18,7 @@ def box(sheet, colour):
 
 
 def test_pictures_of_different_shapes_keep_them(tmp_path):
-    """A lying picture first, a standing one below it: both are enlarged by the same factor, 8 / 4."""
+    """A landscape picture first, a portrait one below it: both are enlarged by the same factor, 8 / 4."""
     lying, standing = np.full((2, 4, 3), RED, np.uint8), np.full((4, 3, 3), BLUE, np.uint8)
     draw_sheet(tmp_path / "sheet.png", [[Cell((lying,), "one")], [Cell((standing,), "two")]], title="both", side=8)
     sheet = np.asarray(Image.open(tmp_path / "sheet.png"))

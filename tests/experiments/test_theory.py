@@ -67,7 +67,7 @@ def test_verdicts_follow_from_evidence(found, verdict):
 
 
 def test_a_broken_correction_is_noticed(tmp_path, monkeypatch, capsys):
-    """The verdict is found, not written down: with another bound of ours nothing is false any more."""
+    """The verdict is computed, not hard-coded: with another bound in place of ours, nothing is found false."""
     from experiments.statements import complexity
 
     monkeypatch.setattr(complexity, "PROVED", 1.2)

@@ -54,7 +54,7 @@ def test_what_is_of_another_type_is_damage(wrong):
 
 @pytest.mark.parametrize("stored", [None, [], 7, {}, {**STORED, "new": 1}], ids=str)
 def test_other_names_are_another_version(stored):
-    with pytest.raises(ValueError, match="of another version"):
+    with pytest.raises(ValueError, match="from another version"):
         restored(Example, stored)
 
 
