@@ -1,11 +1,11 @@
-"""A disk that is full, broken or not ours at the k-th write: one clear error that names the file, and nothing lost.
+"""A disk that is full, broken or not writable at the k-th write: one clear error that names the file, and nothing lost.
 
     python -m tests.hardening.faults                     every command, every k, three kinds of error
     python -m tests.hardening.faults --only cifar
 
-`Faults` counts what reaches the file system (making and opening files, writes, flushes, links, renames, folders) and
-fails at the k-th.  Each command is run whole once, which says how many there are and what must come out; then for every
-k it is run with the fault, and again without: that must end in the same files.
+`Faults` counts the operations that reach the file system (making and opening files, writes, flushes, links, renames,
+folders) and fails the k-th.  Each command first runs whole, which gives the number of operations and the expected
+files; then, for every k, it runs with the fault and again without, and must end in the same files.
 """
 
 import builtins
@@ -45,7 +45,7 @@ from tests.hardening.workshop import TINY, few_textures, train
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 EXPECTED = (CheckpointError, DataError, OSError, TrainingError, UsageError)  # what run_main makes a message of
 PHOTOS = shlex.split("--scale 0.01 --side 64 --crop 56 --batch 4 --epochs 1 --subset 8 --workers 1 --crops 1 --resume")
-EVERY = 60  # of the writes to a file, one of so many counts, the first among them: a checkpoint takes hundreds
+EVERY = 60  # only every 60th write to a file counts, from the first on: a checkpoint takes hundreds
 DIFFERENT = ("seconds", "made", "environment", "command")  # lines with these words differ from run to run
 
 
@@ -96,7 +96,7 @@ class Faults(contextlib.ExitStack):
 
 
 class Writer(io.RawIOBase):
-    """A file whose writes are counted; nothing is buffered, so that what fails is the write."""
+    """A file whose writes are counted; nothing is buffered, so that the write itself fails."""
 
     def __init__(self, file, faults):
         self.file, self.faults, self.writes = file, faults, 0
@@ -153,7 +153,7 @@ def _names_a_file(text, folder):
 
 
 def outcome(folder):
-    """What must be the same in the end: the bits of checkpoints, and texts without times."""
+    """The results that must be the same in the end: the bits of checkpoints, and texts without times."""
     found = {}
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         name = str(path.relative_to(folder))
@@ -196,7 +196,7 @@ def commands(place):
 
 
 def check(name, main, arguments, target, place, errors, every=1):
-    """Run a command whole, then with each fault and again: (operations, faults tried, problems)."""
+    """Run a command whole, then with each fault and once more without: (operations, faults tried, problems)."""
     folder, problems, tried = place / "out", [], 0
     out = ["--out", str(folder / target)]
 
@@ -228,7 +228,7 @@ def check(name, main, arguments, target, place, errors, every=1):
 def main():
     p = argument_parser("tests.hardening.faults", __doc__)
     p.add_argument("--only", nargs="+", help="these commands (default all)")
-    p.add_argument("--every", type=int, default=1, help="try one k of so many (default 1, each)")
+    p.add_argument("--every", type=int, default=1, help="try only every N-th k (default 1: all)")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as name, few_textures():
         place, failed, total = Path(name), 0, 0

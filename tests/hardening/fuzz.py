@@ -3,7 +3,7 @@
     python -m tests.hardening.fuzz --count 100000        spread over all kinds of files
     python -m tests.hardening.fuzz --count 20 --only checkpoint png --keep /tmp/found
 
-A batch is a process of its own with little memory beyond what it starts with; a case that crashes it, or takes too
+A batch runs in its own process, with little memory beyond what it starts with; a case that crashes it, or takes too
 long, is found by its number.  Files that make trouble are kept.
 """
 
@@ -56,7 +56,7 @@ def outcome(kind, number, seed, folder):
 
 
 def batch(kind, numbers, seed, folder):
-    """In a forked process: a line a case.  Gives (lines, the case that was under way when it died or None, why)."""
+    """Run cases in a forked process, one line per case: (lines, the case under way when it died or None, why)."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -108,9 +108,9 @@ def fuzz(kind, count, seed, folder):
 
 def main():
     p = argument_parser("tests.hardening.fuzz", __doc__)
-    p.add_argument("--count", type=int, default=2000, help="files, of all kinds together (default 2000)")
-    p.add_argument("--only", nargs="+", help="these kinds")
-    p.add_argument("--seed", type=int, default=0, help="of the damage (default 0)")
+    p.add_argument("--count", type=int, default=2000, help="number of files over all kinds (default 2000)")
+    p.add_argument("--only", nargs="+", help="these kinds (default all)")
+    p.add_argument("--seed", type=int, default=0, help="seed of the damage (default 0)")
     p.add_argument("--keep", type=Path, help="folder for the files that make trouble")
     args = p.parse_args()
     total, found = collections.Counter(), 0

@@ -2,9 +2,9 @@
 
     python -m tests.hardening.kills --count 100
 
-Half of the processes are killed after a random time, half by themselves at a random operation on the file system, with
-half of a write done.  Each folder is killed up to five times, then runs to its end and is compared with a run that was
-never stopped.
+Half of the processes are killed after a random time; the others kill themselves at a random operation on the file
+system, with half of a write done.  Each folder is killed up to five times, then runs to its end and is compared with a
+run that was never stopped.
 """
 
 import collections
@@ -36,7 +36,7 @@ class Kills(Faults):
 
 
 def start(folder, at=0):
-    """Train in a process of its own; it kills itself at operation `at`."""
+    """Train in a separate process, which kills itself at operation `at`."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -65,7 +65,7 @@ def killed(folder, rng, operations, seconds):
 def main():
     p = argument_parser("tests.hardening.kills", __doc__)
     p.add_argument("--count", type=int, default=100, help="processes to kill (default 100)")
-    p.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
+    p.add_argument("--seed", type=int, default=0, help="seed of the moments (default 0)")
     args = p.parse_args()
     rng, counts, wrong, folders = random.Random(args.seed), collections.Counter(), [], 0
     with tempfile.TemporaryDirectory() as name, few_textures():
@@ -93,7 +93,7 @@ def main():
             if problem or text or litter or outcome(folder) != expected:
                 wrong.append(problem or text or f"{litter or 'other bits'}")
                 print(f"folder {folders}: {wrong[-1]}", flush=True)
-    print(f"{dict(counts)}: {folders} trainings of {operations} operations, {len(wrong)} not as never stopped")
+    print(f"{dict(counts)}: {folders} trainings of {operations} operations, {len(wrong)} differ from an unstopped run")
     return 1 if wrong else 0
 
 

@@ -48,7 +48,7 @@ CANARY = "/tmp/minicnn-fuzz-canary"
 
 
 class Malice:
-    """Unpickled, it writes a file."""
+    """An object that writes a file when it is unpickled."""
 
     def __reduce__(self):
         return os.system, (f"touch {CANARY}",)
@@ -56,7 +56,7 @@ class Malice:
 
 @dataclass
 class Kind:
-    """Examples (bytes) of a kind of file, how often to try it, and read(path), which a command does with it.
+    """Examples (bytes) of a kind of file, how often to try it, and read(path), which reads it as a command would.
 
     file     where the damaged one is put, relative to the folder of the fuzzer
     change   what damages it
@@ -85,7 +85,7 @@ def json_change(content, rng):
 
 
 def all_kinds(folder: Path) -> list[Kind]:
-    """In a folder of their own."""
+    """All kinds of files, in a folder of their own."""
     makers = (cifar_kinds, picture_kinds, array_kinds, run_kinds, label_kinds, reproduction_kinds)
     return [kind for make in makers for kind in make(folder)]
 

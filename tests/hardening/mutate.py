@@ -47,7 +47,7 @@ def _zero(content, rng):
 
 
 def _splice(content, rng):
-    """A piece of the file somewhere else, in place of what is there or beside it."""
+    """Copy a piece of the file to another place, over the bytes there or in front of them."""
     a, b, size = _place(content, rng), _place(content, rng), rng.choice((4, 30, 300))
     content[b : b + (size if rng.random() < 0.5 else 0)] = content[a : a + size]
     return content
@@ -60,7 +60,7 @@ def _remove(content, rng):
 
 
 def _length(content, rng):
-    """Some bytes that may be a length become an extreme one."""
+    """Replace some bytes, which may be a length, by an extreme one."""
     value = rng.choice(LENGTHS)
     at = _place(content, rng, len(value))
     content[at : at + len(value)] = value

@@ -1,10 +1,10 @@
 """Every command line with nonsense arguments: a short clear error, exit code 2 or 1, no traceback, no hang, no litter.
 
     python -m tests.hardening.nonsense                    every option with every nonsense value, then random pairs
-    python -m tests.hardening.nonsense --each 8           at most 8 of each command, drawn at random
+    python -m tests.hardening.nonsense --each 8           at most 8 cases per command, drawn at random
 
-The options are asked of the commands themselves, so a new one is tested without being named here.  Each case is a
-process of its own, forked after all is imported, in a folder with a copy of the workshop's files.  Some nonsense makes
+The commands themselves list their options, so a new one is tested without being named here.  Each case runs in its own
+process, forked after all imports, in a folder with a copy of the workshop's files.  Some nonsense makes
 sense to a command (--seed 99999999999999999999); then it may run, and is stopped when its time is up.
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from experiments.cli.app import argument_parser, run_main
 from tests.hardening.workshop import TINY, make_workshop
 
-SECONDS, BUSY, WAIT = 40, 6, 0.003  # for a case: by the clock, of computing; between looks at it
+SECONDS, BUSY, WAIT = 40, 6, 0.003  # per case, by the clock and of computing; between looks at it
 MEMORY = 6 * 2**30
 LONGEST = 25  # lines of an error
 
@@ -82,7 +82,7 @@ ENDINGS = [["--nonsense"], ["--help=1"], ["word"], ["--", "-x"], ["--dry-run=1"]
 
 
 def options(module):
-    """The options of a command, asked of its parser: [(name or None, takes a value)]."""
+    """The options of a command, from its parser: [(name or None, takes a value)]."""
     found = []
 
     class Stop(Exception):  # noqa: N818
@@ -102,12 +102,12 @@ def options(module):
 
 
 def cases(module, runs, rng, pairs):
-    """Every option with every value after every base, and so many random pairs: lists of arguments."""
+    """Every option with every value after every base, and `pairs` random pairs: lists of arguments."""
     values = [*NUMBERS, *WORDS, *PATHS, *runs]
     if module in WITHOUT_PARSER:
         for base in COMMANDS[module]:
             yield from (base[:i] for i in range(len(base)))
-            places = [i for i, word in enumerate(base) if word != RESULT]  # what is there is written over
+            places = [i for i, word in enumerate(base) if word != RESULT]  # an existing file there would be overwritten
             yield from ([*base[:i], value, *base[i + 1 :]] for i in places for value in values)
         return
     known = options(module)
@@ -121,7 +121,7 @@ def cases(module, runs, rng, pairs):
 
 
 def attempt(module, arguments, folder):
-    """Run a command in a process of its own; (exit code or None, what it printed)."""
+    """Run a command in its own process; (exit code or None, what it printed)."""
     log = folder / ".log"
     child = os.fork()
     if child == 0:
@@ -137,7 +137,7 @@ def attempt(module, arguments, folder):
 
 
 def _inside(module, arguments, folder, log):
-    """Of the forked process: it never returns."""
+    """The forked process runs this; it never returns."""
     try:
         os.setsid()
         os.chdir(folder)
@@ -169,7 +169,7 @@ def _inside(module, arguments, folder, log):
 
 
 def _tell_where(number, frame):
-    """Time is up: a training that goes on and on is as it should be, and says so."""
+    """Time is up: say where the process is; it may well be busy with a long training."""
     names = {entry.name for entry in traceback.extract_stack(frame)}
     busy = names & {"finish_epoch", "evaluate", "check", "textures", "seconds_per_image", "measure", "build_model"}
     print("STILL BUSY:", sorted(busy) or traceback.format_stack(frame), flush=True)
@@ -199,7 +199,7 @@ def judge(code, text, before, after):
 
 
 def contents(folder):
-    """{name: (size, time of change)} of all files but the log; runs that may go on may change."""
+    """{name: (size, time of change)} of all files but the log; unfinished runs may change, and are left out."""
     found = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
@@ -210,10 +210,10 @@ def contents(folder):
 
 def main():
     p = argument_parser("tests.hardening.nonsense", __doc__)
-    p.add_argument("--each", type=int, help="at most so many cases of each command, drawn at random")
-    p.add_argument("--pairs", type=int, default=100, help="random pairs of options for each command (default 100)")
+    p.add_argument("--each", type=int, help="at most this many cases per command, drawn at random")
+    p.add_argument("--pairs", type=int, default=100, help="random pairs of options per command (default 100)")
     p.add_argument("--only", nargs="+", default=list(COMMANDS), help="these commands (default all)")
-    p.add_argument("--seed", type=int, default=0, help="of what is drawn at random (default 0)")
+    p.add_argument("--seed", type=int, default=0, help="seed of what is drawn at random (default 0)")
     args = p.parse_args()
     rng = random.Random(args.seed)
     counts, problems = collections.Counter(), {}

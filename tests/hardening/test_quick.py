@@ -1,4 +1,4 @@
-"""A small part of every hardening script; run by themselves they do more (docs/hardening.md)."""
+"""A small part of every hardening script; run directly, the scripts do more (docs/hardening.md)."""
 
 import os
 import subprocess

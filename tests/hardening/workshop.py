@@ -16,7 +16,7 @@ from minicnn.checkpoint import save
 from minicnn.data.textures import textures
 
 TINY = shlex.split("--dataset textures --scale 0.02 --subset 32 --epochs 1 --batch 16 --device cpu")
-DAMAGE = {  # of a run: file, what becomes of its text
+DAMAGE = {  # damaged runs: the file, and what becomes of its text
     "config-text": ("config.json", lambda text: "hello"),
     "config-empty": ("config.json", lambda text: ""),
     "config-list": ("config.json", lambda text: "[1, 2]"),
@@ -89,12 +89,12 @@ def make_workshop(folder: Path) -> Path:
 
 
 def few_textures():
-    """Within, the textures are 64 and 24 images: a training takes a moment."""
+    """Inside the block, textures has 64 and 24 images, so that a training takes a moment."""
     return mock.patch("minicnn.data.textures.textures", lambda seed=0: textures(64, 24, seed=seed))
 
 
 def train(folder: Path, *arguments: str) -> None:
-    """A network on a few textures, in a moment."""
+    """Train a network on a few textures, in a moment."""
     quiet = io.StringIO()
     with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
         code = cifar.main([*TINY, *arguments, "--out", str(folder)])
