@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
-from minicnn.data import cifar, textures
 from minicnn.data.dataset import Dataset
 
 Place = str | os.PathLike[str] | None
@@ -23,10 +21,25 @@ class Entry:
     load: Callable[[Place], Dataset]
 
 
+def _cifar(name: str) -> Callable[[Place], Dataset]:
+    def load(where: Place) -> Dataset:
+        from minicnn.data import cifar  # here: it brings what downloads need
+
+        return cifar.load(name, where)
+
+    return load
+
+
+def _textures(where: Place) -> Dataset:
+    from minicnn.data.textures import textures
+
+    return textures(seed=0)
+
+
 CATALOGUE: dict[str, Entry] = {
-    "cifar10": Entry(10, 50_000, 10_000, partial(cifar.load, "cifar10")),
-    "cifar100": Entry(100, 50_000, 10_000, partial(cifar.load, "cifar100")),
-    "textures": Entry(10, 5_000, 1_000, lambda where: textures.textures(seed=0)),
+    "cifar10": Entry(10, 50_000, 10_000, _cifar("cifar10")),
+    "cifar100": Entry(100, 50_000, 10_000, _cifar("cifar100")),
+    "textures": Entry(10, 5_000, 1_000, _textures),
 }
 
 
