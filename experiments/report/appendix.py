@@ -129,7 +129,7 @@ def runs(context: Context) -> Parts:
     for training, run in finished.items():
         environment = run.config.get("environment", {})
         device = environment.get("device", "?") if isinstance(environment, dict) else "?"
-        name = Links([(training.name, context.address(run))])
+        name = Links([(training.name, context.address(run.folder))])
         lines.append([name, str(training.settings.seed), device, duration(run.seconds), run.test_error])
     seconds = sum(run.seconds for run in finished.values())
     networks = [network for run in finished.values() for network in run.networks]

@@ -23,7 +23,6 @@ from experiments.reproduction.steps import Analysis, Training
 from experiments.reproduction.targets import TARGETS, Files
 from experiments.tables.html import Html, escape, tag
 from experiments.tables.table import Links, Table
-from experiments.train.run import Run
 
 Parts = list[Html | Table]  # of a section
 NOT_YET, NOT_HERE = "not run yet", "not at this scale"
@@ -45,11 +44,11 @@ class Context:
     files: Files
     embed: bool = True
 
-    def address(self, run: Run) -> str | None:
-        """A relative link to the folder of a run; None if it is in an archive, which has no such folders."""
-        source = self.records.source(run)
-        if source is None or run.folder.is_relative_to(source):
-            return quote(os.path.relpath(run.folder, self.home).replace(os.sep, "/")) + "/"
+    def address(self, folder: Path) -> str | None:
+        """A relative link to the folder of a run or analysis; None if it is in an archive, which has no folders."""
+        source = self.records.source(folder)
+        if source is None or folder.is_relative_to(source):
+            return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
         return None
 
     def data_of(self, settings: Any) -> str:
@@ -71,7 +70,7 @@ class Context:
         damaged = sum(training.name in self.records.problems for training in group.trainings)
         if not group.finished:
             return f"{damaged} unusable" if damaged else NOT_YET
-        links = [(f"seed {run.settings.seed}", self.address(run)) for run in group.finished.values()]
+        links = [(f"seed {run.settings.seed}", self.address(run.folder)) for run in group.finished.values()]
         missing = len(group.trainings) - len(links)
         unusable = f", {damaged} unusable" if damaged else ""
         return Links(links, f" ({missing} missing{unusable})" if missing else "")

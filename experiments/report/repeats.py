@@ -10,8 +10,8 @@ from typing import Any
 
 from experiments.report.context import Context, Parts, absent, read_rows, value
 from experiments.reproduction.steps import Analysis, Training
-from experiments.tables.html import tag
-from experiments.tables.table import Bold
+from experiments.tables.html import Html, note, tag
+from experiments.tables.table import Bold, Links
 from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 
 Row = dict[str, str]  # of a CSV file
@@ -57,6 +57,10 @@ class Repeats:
         numbers = [[[_number(row[head]) for row in rows] for rows in layers.values()] for head in heads]
         return {layer: rows[0] for layer, rows in layers.items()}, numbers
 
+    def links(self, context: Context) -> Html:
+        """To all numbers of each seed."""
+        return note("All numbers: ", Links([(step.name, context.address(at)) for step, at in self.done.items()]).html())
+
     def missing(self) -> Parts:
         """A note about what is not finished."""
         names = [step.name for step in self.steps if step not in self.done]
@@ -80,7 +84,8 @@ def each(context: Context, target: str, title: Callable[[Repeats], str], show: C
     """Per network of a target: a heading, what `show` makes of the finished analyses, and a note on the others."""
     found: Parts = []
     for networks in repeats(context, target):
-        found += [tag("h3", title(networks)), *(show(networks) if networks.done else []), *networks.missing()]
+        made = [*show(networks), networks.links(context)] if networks.done else []
+        found += [tag("h3", title(networks)), *made, *networks.missing()]
     return found
 
 

@@ -94,7 +94,7 @@ def make_plan(steps: Sequence[Step], records: Records, estimator: Estimator) -> 
 
 def _state(step: Step, records: Records, closed: set[str]) -> tuple[str, str]:
     if isinstance(step, Training) and (run := records.run(step)) is not None:
-        source = records.source(run)
+        source = records.source(run.folder)
         return (DONE, "") if source is None else (IMPORTED, f"from {source}")
     if records.done(step):
         return DONE, ""

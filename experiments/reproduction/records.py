@@ -59,9 +59,9 @@ class Records:
                     break
         return self._found.get(name)
 
-    def source(self, run: Run) -> Path | None:
-        """The imported folder or archive that a run comes from; None: it belongs to this reproduction."""
-        return next((place for root, place in self.sources.items() if run.folder.is_relative_to(root)), None)
+    def source(self, folder: Path) -> Path | None:
+        """The imported folder or archive that a run or analysis comes from; None: it belongs to this reproduction."""
+        return next((place for root, place in self.sources.items() if folder.is_relative_to(root)), None)
 
     def analysis(self, step: Analysis) -> Path | None:
         """The folder with the finished analysis, made from the trainings as they are now."""

@@ -51,6 +51,12 @@ class Links(NamedTuple):
     to: Sequence[tuple[str, str | None]]
     rest: str = ""
 
+    def html(self) -> Html:
+        found: list[Any] = []
+        for words, address in self.to:
+            found += [", " if found else None, link(words, address) if address else words]
+        return join([*found, self.rest])
+
 
 @dataclass(frozen=True)
 class Table:
@@ -176,10 +182,7 @@ def _html(cell: Any, column: Column) -> Html:
     if isinstance(cell, Bold):
         return tag("strong", _html(cell.cell, column))
     if isinstance(cell, Links):
-        found: list[Any] = []
-        for words, address in cell.to:
-            found += [", " if found else None, link(words, address) if address else words]
-        return join([*found, cell.rest])
+        return cell.html()
     if isinstance(cell, Interval) and cell.half is None and not column.ends:
         return join([f"{cell.mean:{column.form}} ", tag("abbr", "(1)", title="one network: no interval")])
     return join([_text(cell, column, missing="–")])  # noqa: RUF001

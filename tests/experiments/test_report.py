@@ -215,6 +215,8 @@ def test_analyses_of_several_seeds_have_intervals(paired):
     assert "conv1 0.500 ± 0.248 0.200 ± 0.248 +0.300 ± 0.000 0.100 +0.000 ± 0.248 0.372" in text
     assert "<strong>+0.300 ± 0.000</strong>" in path.read_text()
     assert "<strong>+0.000" not in path.read_text()
+    assert "All numbers: correlation-tiny-seed0 , correlation-tiny-seed1 , correlation-tiny-seed2" in text
+    assert '<a href="analyses/correlation-tiny-seed1/">' in path.read_text()
 
 
 def test_bold_allows_for_the_number_of_layers(paired):
