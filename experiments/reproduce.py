@@ -38,7 +38,7 @@ from experiments.reproduction.plan import FAILED, Estimator, Status, make_plan, 
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES, Scale
 from experiments.reproduction.targets import TARGETS, Files, Target, chosen, listing, steps_of
-from experiments.train.archive import unpacked
+from experiments.train.archive import check_target, unpacked
 from experiments.train.imagenet import TRAIN_IMAGES
 
 MODULE = "experiments.reproduce"
@@ -60,6 +60,10 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
     if not targets:
         raise UsageError(f"name a target: {', '.join(TARGETS)} or all (--list describes them)")
     root = args.out or Path("runs") / f"reproduce-{scale.name}"
+    if args.export:
+        check_target(args.export)
+        if args.export.resolve() == root.resolve():
+            raise UsageError(f"--export: {root} is where the runs are; export to another folder")
     with ExitStack() as stack:
         means = resources(args.device, None if args.workers == MPI else args.workers, args.data, files)
         pool = None

@@ -15,7 +15,6 @@ from experiments.report.groups import Group, families, groups
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
 from experiments.tables.html import note, tag
 from experiments.tables.table import Column, Links, Table
-from experiments.train.archive import portable
 
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",
@@ -134,7 +133,7 @@ def runs(context: Context) -> Parts:
     seconds = sum(run.seconds for run in finished.values())
     networks = [network for run in finished.values() for network in run.networks]
     environments = Counter(_environment(network.config.get("environment", {})) for network in networks)
-    commands = [portable(str(run.config.get("command", ""))) for run in finished.values()]
+    commands = [context.command(str(run.config.get("command", ""))) for run in finished.values()]
     heads = [*map(Column, ("run", "seed", "device", "training took")), Column("test error %", ".2f")]
     return [
         tag("p", f"{len(finished)} runs, {duration(seconds)} of training in all."),

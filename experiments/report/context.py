@@ -23,6 +23,7 @@ from experiments.reproduction.steps import Analysis, Training
 from experiments.reproduction.targets import TARGETS, Files
 from experiments.tables.html import Html, escape, tag
 from experiments.tables.table import Links, Table
+from experiments.train.archive import portable
 
 Parts = list[Html | Table]  # of a section
 NOT_YET, NOT_HERE = "not run yet", "not at this scale"
@@ -50,6 +51,10 @@ class Context:
         if source is None or folder.is_relative_to(source):
             return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
         return None
+
+    def command(self, line: str) -> str:
+        """A command as it was; in a report that travels, without paths of the machine."""
+        return line if self.embed else portable(line)
 
     def data_of(self, settings: Any) -> str:
         """What a network was trained on; generated pictures are not ImageNet."""

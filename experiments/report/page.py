@@ -13,7 +13,6 @@ from experiments.report.context import Context, Parts
 from experiments.reproduction.targets import Target
 from experiments.tables.html import Html, join, link, tag
 from experiments.tables.table import Table, file_name, write_csv
-from experiments.train.archive import portable
 from minicnn.checkpoint import atomic_write_text
 
 NAME, TABLES = "report.html", "tables"
@@ -82,7 +81,7 @@ def sections_of(context: Context, targets: Sequence[Target], command: str) -> Se
         title, make = SECTIONS[target.name]
         parts[target.name] = (title, make(context))
     parts["curves"] = ("Learning curves", appendix.curves(context))
-    parts["runs"] = ("How it was made", [tag("pre", tag("code", portable(command))), *appendix.runs(context)])
+    parts["runs"] = ("How it was made", [tag("pre", tag("code", context.command(command))), *appendix.runs(context)])
     return parts
 
 

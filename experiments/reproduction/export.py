@@ -36,7 +36,6 @@ def export(records: Records, steps: Sequence[Step], archive: Path) -> tuple[int,
             if isinstance(step, Training):
                 run = records.run(step)
                 if run is not None:
-                    shutil.rmtree(folder, ignore_errors=True)
                     _copy_run(run, folder, weights=step.name in looked_at and step.settings.seed == 0)
                     trainings += 1
             elif (source := records.analysis(step) if step.makes else None) is not None:
@@ -51,6 +50,8 @@ def _copy_run(run: Run, folder: Path, *, weights: bool) -> None:
     for network in run.networks:
         place = folder / network.folder.relative_to(run.folder)
         _copy(network.folder, place, COPIED)
+        for name in (PREDICTIONS, *((WEIGHTS,) if weights else ())):  # of the network that the archive had
+            (place / name).unlink(missing_ok=True)
         if (found := network.predictions()) is not None:
             kind = "u1" if network.settings.classes <= 256 else "<u2"
             save(place / PREDICTIONS, dict(zip(("predicted", "right"), (x.astype(kind) for x in found), strict=True)))

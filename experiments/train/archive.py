@@ -40,8 +40,10 @@ Rows = list[list[str]]
 
 
 def pack(tree: Path, archive: Path) -> None:
-    """Write the files of a tree to an archive; existing files are replaced where they differ."""
+    """Make an archive of a tree; in an archive that is there already, what the tree does not have is removed."""
+    again = is_archive(archive)
     for kind in (RUNS, ANALYSES):
+        before = set(_files(archive / kind)) if again else set()
         index: dict[str, Any] = {}
         tables: dict[str, dict[str, Rows]] = {}
         arrays: dict[str, np.ndarray] = {}
@@ -61,11 +63,16 @@ def pack(tree: Path, archive: Path) -> None:
                 arrays |= {f"predicted/{where}": found["predicted"], f"right/{dataset}": found["right"]}
             else:
                 _copy(path, archive / kind / where)
+                before.discard(archive / kind / where)
         _write_text(archive / f"{kind}.json", _json(index))
         for name, of_kind in tables.items():
             _write_text(archive / kind / name, _long(of_kind))
+            before.discard(archive / kind / name)
         if arrays:
             _save(archive / kind / PREDICTIONS, arrays)
+            before.discard(archive / kind / PREDICTIONS)
+        for path in before:
+            path.unlink()
 
 
 def _kind(name: str) -> str:
@@ -102,6 +109,12 @@ def _unpack(archive: Path, kind: str, tree: Path) -> None:
 
 def is_archive(folder: Path) -> bool:
     return (folder / INDEX).is_file()
+
+
+def check_target(folder: Path) -> None:
+    """UsageError if a folder has runs in folders of their own: an archive among them could not be told apart."""
+    if (folder / RUNS).exists() and not is_archive(folder):
+        raise UsageError(f"--export: {folder} has a folder of runs, and is no archive; export to a new folder")
 
 
 @cache

@@ -180,7 +180,7 @@ def run_job(
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
             where = {**environment(device), "ranks": cluster.size}
-            write_config(folder, description, getattr(job.settings, "ADDED", {}), resume, where, command)
+            write_config(folder, description, job.settings.ADDED, resume, where, command)
             if result.exists():  # perhaps by the process that had the lock before
                 job.upgrade()
                 return read_result(folder), True

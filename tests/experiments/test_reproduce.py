@@ -291,6 +291,34 @@ def test_an_export_made_again_has_the_new_network(finished, tmp_path):
     assert not list(export.rglob("*previous*"))
 
 
+def test_an_export_made_again_keeps_nothing_that_is_gone(finished, tmp_path):
+    """Weights of a network that has none any more would be those of another one."""
+    out, export = tmp_path / "out", tmp_path / "export"
+    shutil.copytree(finished / "out", out)
+    shutil.copytree(finished / "export", export)
+    folder = out / "runs" / tiny().pairs[0].crelu.name
+    for path in folder.glob("checkpoint*.npz"):
+        path.unlink()
+    assert list(export.rglob("weights.npz"))
+    assert run("table1", "table6", "--out", str(out), "--report", "--export", str(export)) == 0
+    assert not list(export.rglob("weights.npz"))
+    assert (export / "runs" / "predictions.npz").exists()
+
+
+def test_an_export_does_not_go_among_runs(finished, tmp_path):
+    for place, words in ((tmp_path / "new", "is where the runs are"), (finished / "out", "is no archive")):
+        with pytest.raises(UsageError, match=words):
+            run("table1", "--out", str(tmp_path / "new"), "--export", str(place))
+    assert not (tmp_path / "new").exists()
+    assert not (finished / "out" / "runs.json").exists()
+
+
+def test_the_report_of_a_reproduction_has_its_commands_as_they_were(finished):
+    own, exported = ((finished / name / "report.html").read_text() for name in ("out", "export"))
+    assert str(finished / "out") in own
+    assert str(finished) not in exported
+
+
 def test_predictions_of_another_network_are_not_used(finished, tmp_path):
     training = tiny().table1[0]
     for root, place in ((tree_of(finished / "export", tmp_path / "tree"), "an archive"), (tmp_path / "out", "a run")):
