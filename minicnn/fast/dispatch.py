@@ -25,6 +25,7 @@ from typing import Any
 from minicnn import ops, optim
 from minicnn.autodiff import Op, Pair
 from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
+from minicnn.fast import fused
 from minicnn.fast.cuda import elementwise as cuda_elementwise
 from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import loss as cuda_loss
@@ -32,6 +33,9 @@ from minicnn.fast.cuda import norm as cuda_norm
 from minicnn.fast.cuda import pool as cuda_pool
 from minicnn.fast.cuda import update as cuda_update
 from minicnn.fast.cuda import winograd as cuda_winograd
+from minicnn.fast.native import im2col as native_im2col
+from minicnn.fast.native import pool as native_pool
+from minicnn.fast.native import winograd as native_winograd
 
 Condition = Callable[..., bool]
 CONVOLUTIONS = ("textbook", "im2col", "winograd", "taps")
@@ -42,6 +46,16 @@ def _chosen(name: str, fits: Condition) -> Condition:
 
     def condition(*arrays: Any, **static: Any) -> bool:
         return forced_convolution() in (None, name) and fits(*arrays, **static)
+
+    return condition
+
+
+def _fused(name: str, fits: Condition) -> Condition:
+    """The same for a convolution with an activation: as the table chooses for the convolution alone."""
+    alone, tiny = _chosen(name, fits), _chosen("taps", taps.fits)
+
+    def condition(*arrays: Any, activation: str, **static: Any) -> bool:
+        return alone(*arrays, **static) and not tiny(*arrays, **static)
 
     return condition
 
@@ -57,6 +71,12 @@ def forced_convolution() -> str | None:
 TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # op              condition                                  version
     (ops.conv2d, _chosen("taps", taps.fits), taps.conv2d),
+    (ops.conv2d, _chosen("winograd", native_winograd.fits), native_winograd.conv2d),
+    (ops.conv2d, _chosen("im2col", native_im2col.fits), native_im2col.conv2d),
+    (fused.conv2d_activated, _fused("winograd", native_winograd.fits), native_winograd.conv2d),
+    (fused.conv2d_activated, _fused("im2col", native_im2col.fits), native_im2col.conv2d),
+    (ops.max_pool2d, native_pool.fits, native_pool.max_pool2d),
+    # where there is no C compiler
     (ops.conv2d, _chosen("winograd", winograd_wide.fits), winograd_wide.conv2d),
     (ops.conv2d, _chosen("winograd", winograd.fits), winograd.conv2d),
     (ops.conv2d, _chosen("im2col", im2col.fits), im2col.conv2d),

@@ -13,6 +13,7 @@ from minicnn import ops
 from minicnn.autodiff import Buffer, Op, Parameter, Tensor
 from minicnn.backend import device_of
 from minicnn.cluster import Part
+from minicnn.fast.fused import ACTIVATIONS, conv2d_activated
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
 from minicnn.nn.module import Module, Train, put_like
@@ -44,6 +45,18 @@ class Conv2d(Module):
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return ops.conv2d(x, self.weight, self.bias, stride=self.stride, pad=self.pad)
+
+    def with_next(self, following: Module) -> Callable[[Any], Tensor] | None:
+        """With a ReLU or CReLU that follows, one op for both."""
+        if type(self) is not Conv2d or type(following) not in (ReLU, CReLU):
+            return None  # a class derived from one of these may compute something else
+        assert isinstance(following, Activation)
+        name = next((name for name, op in ACTIVATIONS.items() if op is following.function), None)
+        if name is None or following.options:
+            return None
+        return lambda x: conv2d_activated(
+            x, self.weight, self.bias, activation=name, stride=self.stride, pad=self.pad
+        )
 
     def kernel(self) -> str:
         extras = [f"/{self.stride}"] if self.stride != 1 else []

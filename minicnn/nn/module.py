@@ -12,7 +12,7 @@ random generator: `train` and `stream` are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +49,13 @@ class Module:
         A module hands `train` on to its children as it is, and gives each a stream of its own: stream.child(name).
         """
         raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
+
+    def with_next(self, following: Module) -> Callable[[Any], Tensor] | None:
+        """What computes this layer and the one that follows it in a Sequential at once, if something does.
+
+        It takes the input and gives the output of the second; neither may need `train` or `stream`.
+        """
+        return None
 
     def children(self) -> Iterator[tuple[str, Module]]:
         """The child modules, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
@@ -159,8 +166,14 @@ class Sequential(Module):
         return len(self.layers)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
-        for name, layer in self.layers.items():
-            x = layer(x, train=train, stream=None if stream is None else stream.child(name))
+        layers = list(self.layers.items())
+        while layers:
+            (name, layer), *layers = layers
+            both = layer.with_next(layers[0][1]) if layers else None
+            if both is not None:
+                x, layers = both(x), layers[1:]
+            else:
+                x = layer(x, train=train, stream=None if stream is None else stream.child(name))
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:

@@ -1,0 +1,116 @@
+/* Convolution as a matrix product (im2col), a range of output pixels at a time.
+
+   Output pixels are numbered through all images of a batch.  The columns of a pixel are the kh kw C numbers that its
+   window sees, in the order of the filters' weights; `row` is the step from those of a pixel to those of the next. */
+
+#include "activation.h"
+#include "gemm.h"
+#include "windows.h"
+
+INLINE void copy(REAL *to, const REAL *from, long count) {
+    long i = 0;
+    for (; i + LANES <= count; i += LANES) store(to + i, load(from + i, LANES), LANES);
+    for (; i < count; i++) to[i] = from[i];
+}
+
+INLINE void add(REAL *to, const REAL *from, long count) {
+    long i = 0;
+    for (; i + LANES <= count; i += LANES) store(to + i, load(to + i, LANES) + load(from + i, LANES), LANES);
+    for (; i < count; i++) to[i] += from[i];
+}
+
+/* For each row of the window of an output pixel: in the image its numbers from .. to - 1, of all kw C, begin at
+   `inside`; the others are padding. */
+#define OVER_WINDOW(w, images, pixel, step)                                                              \
+    do {                                                                                                 \
+        const long image_ = (pixel) / ((w)->rows * (w)->columns), in_ = (pixel) % ((w)->rows * (w)->columns); \
+        const long y_ = in_ / (w)->columns * (w)->down - (w)->top, x_ = in_ % (w)->columns * (w)->across - (w)->left; \
+        const long first_ = x_ < 0 ? least(-x_, (w)->kw) : 0;                                            \
+        const long last_ = least((w)->width - x_, (w)->kw) < first_ ? first_ : least((w)->width - x_, (w)->kw); \
+        for (long i = 0; i < (w)->kh; i++) {                                                             \
+            const int in_image = y_ + i >= 0 && y_ + i < (w)->height;                                    \
+            const long from = in_image ? first_ * (w)->channels : 0, to = in_image ? last_ * (w)->channels : 0; \
+            __typeof__(images) inside =                                                                  \
+                (images) + (((image_ * (w)->height + y_ + i) * (w)->width + x_) * (w)->channels + from); \
+            step;                                                                                        \
+        }                                                                                                \
+    } while (0)
+
+/* The columns of the pixels first .. last - 1. */
+void columns_gather(const REAL *x, const windows *w, long first, long last, REAL *columns, long row) {
+    const long across = w->kw * w->channels;
+    for (long pixel = first; pixel < last; pixel++, columns += row)
+        OVER_WINDOW(w, x, pixel, {
+            REAL *at = columns + i * across;
+            for (long z = 0; z < from; z++) at[z] = 0;
+            copy(at + from, inside, to - from);
+            for (long z = to; z < across; z++) at[z] = 0;
+        });
+}
+
+/* Add the gradients of the columns to the images, in which they overlap. */
+void columns_add(const REAL *columns, long row, const windows *w, long first, long last, REAL *gx) {
+    const long across = w->kw * w->channels;
+    for (long pixel = first; pixel < last; pixel++, columns += row)
+        OVER_WINDOW(w, gx, pixel, add(inside, columns + i * across + from, to - from));
+}
+
+/* A matrix w (k, n), or its transpose, as panels: (n / WIDE, k, WIDE), 0 beyond the last column. */
+void columns_panels(const REAL *w, long k, long n, long transposed, REAL *u) {
+    for (long j = 0; j < n; j += WIDE)
+        for (long i = 0; i < k; i++)
+            for (long l = 0; l < WIDE; l++)
+                *u++ = j + l < n ? w[transposed ? (j + l) * k + i : i * n + j + l] : 0;
+}
+
+/* y = the activation of A W + bias, for `pixels` rows of A; y has the step y_row, and CReLU's second half follows the
+   first.  Some rows at a time, so that they are still in the cache when the bias comes. */
+void columns_forward(long pixels, long k, long n, const REAL *a, long a_row, const REAL *u, const REAL *bias,
+                     long activation, REAL *y, long y_row) {
+    for (long first = 0; first < pixels; first += 16 * TALL) {
+        const long some = least(pixels - first, 16 * TALL);
+        REAL *out = y + first * y_row;
+        multiply(some, n, k, (matrix){a + first * a_row, a_row, 1}, (panels){u, k * WIDE, WIDE}, (result){out, y_row}, 0);
+        if (!bias && activation == NOTHING) continue;
+        for (long pixel = 0; pixel < some; pixel++, out += y_row) {
+#define FINISH(kind)                                                                                       \
+    OVER_CHANNELS(c, count, n, {                                                                            \
+        const vec b = bias ? load(bias + c, count) : (vec){0};                                              \
+        activate(kind, load(out + c, count) + b, out + c, n, count);                                        \
+    })
+            if (activation == NOTHING)
+                FINISH(NOTHING);
+            else if (activation == RELU)
+                FINISH(RELU);
+            else
+                FINISH(CRELU);
+#undef FINISH
+        }
+    }
+}
+
+/* C (m, n) = A B, of rows with a step; W comes as panels. */
+void columns_product(long m, long k, long n, const REAL *a, long a_row, const REAL *u, REAL *c, long c_row) {
+    multiply(m, n, k, (matrix){a, a_row, 1}, (panels){u, k * WIDE, WIDE}, (result){c, c_row}, 0);
+}
+
+/* The gradient before the activation, for `pixels` rows of g and of its output y: n channels each, the step of `out` is
+   out_row, and 0 fills what lies between. */
+void columns_before(const REAL *g, const REAL *y, long pixels, long n, long activation, REAL *out, long out_row) {
+    const long step = activation == CRELU ? 2 * n : n;
+    for (long pixel = 0; pixel < pixels; pixel++, g += step, y += step, out += out_row) {
+        if (activation == NOTHING)
+            OVER_CHANNELS(c, count, n, store(out + c, before(NOTHING, g + c, g + c, 0, count), count));
+        else if (activation == RELU)
+            OVER_CHANNELS(c, count, n, store(out + c, before(RELU, g + c, y + c, 0, count), count));
+        else
+            OVER_CHANNELS(c, count, n, store(out + c, before(CRELU, g + c, y + c, n, count), count));
+        for (long c = n; c < out_row; c++) out[c] = 0;
+    }
+}
+
+/* gW (k, n) = A' G, of `pixels` rows; added to what is there if `more`. */
+void columns_filters(long pixels, long k, long n, const REAL *a, long a_row, const REAL *g, long g_row, long more,
+                     REAL *gw) {
+    multiply(k, n, pixels, (matrix){a, 1, a_row}, (panels){g, WIDE, g_row}, (result){gw, n}, (int)more);
+}

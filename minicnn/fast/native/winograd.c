@@ -1,0 +1,271 @@
+/* The steps of Winograd's algorithm F(4x4, 3x3); minicnn/fast/winograd.py explains them, and the names are the same.
+
+   Tiles are numbered through all images of a batch.  V, M and their gradients have 36 places, a number of tiles and
+   some channels; `place` and `tile` are the steps between them, in numbers.
+
+   An activation may follow the convolution: then Y is what comes out of it, and gY the gradient of that.  What lies
+   between the two is never written to memory. */
+
+#include "activation.h"
+#include "gemm.h"
+
+#define MOST_CHANNELS 4096 /* the Python side leaves wider layers to other versions */
+
+typedef struct {
+    long height, width;    /* of an image */
+    long pixel;            /* step from a pixel to the next, in numbers: all its channels */
+    long channels;         /* of these, the number that is worked on */
+    long rows, columns;    /* of tiles in an image */
+    long top, left;        /* how far the first tile begins above and left of the image */
+} grid;
+
+typedef struct {
+    REAL *at;
+    long place, tile;
+} places;
+
+/* The addresses of the side x side pixels of a tile; `outside` for those that are not in the image. */
+INLINE void pixels_of(REAL *images, const grid *g, long tile, const int side, REAL *outside, REAL **pixel) {
+    const long image = tile / (g->rows * g->columns), within = tile % (g->rows * g->columns);
+    const long top = within / g->columns * 4 - g->top, left = within % g->columns * 4 - g->left;
+    for (int i = 0; i < side; i++) {
+        const long y = top + i;
+        for (int j = 0; j < side; j++) {
+            const long x = left + j;
+            const int inside = y >= 0 && y < g->height && x >= 0 && x < g->width;
+            pixel[i * side + j] = inside ? images + ((image * g->height + y) * g->width + x) * g->pixel : outside;
+        }
+    }
+}
+
+static REAL zeros[2 * MOST_CHANNELS]; /* what is outside of an image */
+
+/* B', A' and their transposes.  `step` is between the vectors that go in, `out` between those that come out. */
+
+INLINE void input_matrix(const vec *d, const int step, vec *v, const int out) {
+    const vec even = d[4 * step] - 4 * d[2 * step], odd = d[3 * step] - 4 * d[step];
+    const vec small = d[4 * step] - d[2 * step], twice = 2 * (d[3 * step] - d[step]);
+    v[0] = 4 * d[0] - 5 * d[2 * step] + d[4 * step];
+    v[out] = even + odd;
+    v[2 * out] = even - odd;
+    v[3 * out] = small + twice;
+    v[4 * out] = small - twice;
+    v[5 * out] = 4 * d[step] - 5 * d[3 * step] + d[5 * step];
+}
+
+INLINE void input_matrix_transposed(const vec *v, const int step, vec *d, const int out) {
+    const vec sum12 = v[step] + v[2 * step], less12 = v[step] - v[2 * step];
+    const vec sum34 = v[3 * step] + v[4 * step], less34 = v[3 * step] - v[4 * step];
+    d[0] = 4 * v[0];
+    d[out] = 4 * (v[5 * step] - less12) - 2 * less34;
+    d[2 * out] = -5 * v[0] - 4 * sum12 - sum34;
+    d[3 * out] = less12 + 2 * less34 - 5 * v[5 * step];
+    d[4 * out] = v[0] + sum12 + sum34;
+    d[5 * out] = v[5 * step];
+}
+
+INLINE void output_matrix(const vec *m, const int step, vec *y, const int out) {
+    const vec sum12 = m[step] + m[2 * step], less12 = m[step] - m[2 * step];
+    const vec sum34 = m[3 * step] + m[4 * step], less34 = m[3 * step] - m[4 * step];
+    y[0] = m[0] + sum12 + sum34;
+    y[out] = less12 + 2 * less34;
+    y[2 * out] = sum12 + 4 * sum34;
+    y[3 * out] = less12 + 8 * less34 + m[5 * step];
+}
+
+INLINE void output_matrix_transposed(const vec *g, const int step, vec *m, const int out) {
+    const vec even = g[0] + g[2 * step], odd = g[step] + g[3 * step];
+    const vec fours = g[0] + 4 * g[2 * step], eights = 2 * g[step] + 8 * g[3 * step];
+    m[0] = g[0];
+    m[out] = even + odd;
+    m[2 * out] = even - odd;
+    m[3 * out] = fours + eights;
+    m[4 * out] = fours - eights;
+    m[5 * out] = g[3 * step];
+}
+
+INLINE void input_tile(REAL *const *x, long c, const int count, places v) {
+    vec d[36], half[36];
+    UNROLL for (int i = 0; i < 36; i++) d[i] = load(x[i] + c, count);
+    UNROLL for (int j = 0; j < 6; j++) input_matrix(d + j, 6, half + j, 6);
+    UNROLL for (int i = 0; i < 6; i++) {
+        vec out[6];
+        input_matrix(half + 6 * i, 1, out, 1);
+        UNROLL for (int j = 0; j < 6; j++) store(v.at + (6 * i + j) * v.place + c, out[j], count);
+    }
+}
+
+/* V = B' d B of the tiles first .. last - 1. */
+void winograd_input(REAL *x, const grid *g, long first, long last, REAL *v_at, long place, long tile) {
+    places v = {v_at, place, tile};
+    for (long i = first; i < last; i++, v.at += v.tile) {
+        REAL *pixel[36];
+        pixels_of(x, g, i, 6, zeros, pixel);
+        OVER_CHANNELS(c, count, g->channels, input_tile(pixel, c, count, v));
+    }
+}
+
+INLINE void input_tile_adjoint(places gv, long c, const int count, REAL *const *gx) {
+    vec half[36];
+    UNROLL for (int i = 0; i < 6; i++) {
+        vec in[6];
+        UNROLL for (int j = 0; j < 6; j++) in[j] = load(gv.at + (6 * i + j) * gv.place + c, count);
+        input_matrix_transposed(in, 1, half + 6 * i, 1);
+    }
+    UNROLL for (int j = 0; j < 6; j++) {
+        vec out[6];
+        input_matrix_transposed(half + j, 6, out, 1);
+        UNROLL for (int i = 0; i < 6; i++) {
+            REAL *at = gx[6 * i + j] + c;
+            store(at, load(at, count) + out[i], count);
+        }
+    }
+}
+
+/* Add B gV B' of some tiles to the images gx, in which they overlap. */
+void winograd_input_adjoint(REAL *gv_at, long place, long tile, const grid *g, long first, long last, REAL *gx) {
+    REAL nowhere[MOST_CHANNELS];
+    memset(nowhere, 0, sizeof nowhere);
+    places gv = {gv_at, place, tile};
+    for (long i = first; i < last; i++, gv.at += gv.tile) {
+        REAL *pixel[36];
+        pixels_of(gx, g, i, 6, nowhere, pixel);
+        OVER_CHANNELS(c, count, g->channels, input_tile_adjoint(gv, c, count, pixel));
+    }
+}
+
+INLINE void output_tile(places m, long c, const int count, const REAL *bias, const int activation, long second,
+                        REAL *const *y) {
+    vec half[24];
+    UNROLL for (int i = 0; i < 6; i++) {
+        vec in[6];
+        UNROLL for (int j = 0; j < 6; j++) in[j] = load(m.at + (6 * i + j) * m.place + c, count);
+        output_matrix(in, 1, half + 4 * i, 1);
+    }
+    const vec b = bias ? load(bias + c, count) : (vec){0};
+    UNROLL for (int j = 0; j < 4; j++) {
+        vec out[4];
+        output_matrix(half + j, 4, out, 1);
+        UNROLL for (int i = 0; i < 4; i++) {
+            REAL *at = y[4 * i + j] + c;
+            activate(activation, out[i] + b, at, second, count);
+        }
+    }
+}
+
+/* Y = A' M A, plus the bias if there is one, through the activation; CReLU's second half begins `second` channels
+   after the first. */
+void winograd_output(REAL *m_at, long place, long tile, const REAL *bias, const grid *g, long first, long last,
+                     long activation, long second, REAL *y) {
+    REAL nowhere[2 * MOST_CHANNELS];
+    places m = {m_at, place, tile};
+    for (long i = first; i < last; i++, m.at += m.tile) {
+        REAL *pixel[16];
+        pixels_of(y, g, i, 4, nowhere, pixel);
+        if (activation == NOTHING)
+            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, NOTHING, 0, pixel));
+        else if (activation == RELU)
+            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, RELU, 0, pixel));
+        else
+            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, CRELU, second, pixel));
+    }
+}
+
+INLINE void output_tile_adjoint(REAL *const *g, REAL *const *y, long c, const int count, const int activation,
+                                long second, places gm) {
+    vec in[16], half[24];
+    UNROLL for (int i = 0; i < 16; i++) in[i] = before(activation, g[i] + c, y[i] + c, second, count);
+    UNROLL for (int j = 0; j < 4; j++) output_matrix_transposed(in + j, 4, half + j, 4);
+    UNROLL for (int i = 0; i < 6; i++) {
+        vec out[6];
+        output_matrix_transposed(half + 4 * i, 1, out, 1);
+        UNROLL for (int j = 0; j < 6; j++) store(gm.at + (6 * i + j) * gm.place + c, out[j], count);
+    }
+}
+
+/* gM = A gY A' of some tiles, gY brought back through the activation, whose output is y. */
+void winograd_output_adjoint(REAL *gy, REAL *y, const grid *g, long first, long last, long activation, long second,
+                             REAL *gm_at, long place, long tile) {
+    places gm = {gm_at, place, tile};
+    for (long i = first; i < last; i++, gm.at += gm.tile) {
+        REAL *slope[16], *value[16];
+        pixels_of(gy, g, i, 4, zeros, slope);
+        pixels_of(y, g, i, 4, zeros, value);
+        if (activation == NOTHING)
+            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, slope, c, count, NOTHING, 0, gm));
+        else if (activation == RELU)
+            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, value, c, count, RELU, 0, gm));
+        else
+            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, value, c, count, CRELU, second, gm));
+    }
+}
+
+/* The filters. */
+
+static const REAL filter_matrix[6][3] = {
+    {1 / (REAL)4, 0, 0},
+    {-1 / (REAL)6, -1 / (REAL)6, -1 / (REAL)6},
+    {-1 / (REAL)6, 1 / (REAL)6, -1 / (REAL)6},
+    {1 / (REAL)24, 1 / (REAL)12, 1 / (REAL)6},
+    {1 / (REAL)24, -1 / (REAL)12, 1 / (REAL)6},
+    {0, 0, 1},
+};
+
+INLINE vec filter_row(int i, vec a, vec b, vec c) {
+    return filter_matrix[i][0] * a + filter_matrix[i][1] * b + filter_matrix[i][2] * c;
+}
+
+/* The step between places of U: its panels, and a little more, because powers of two compete for lines of the cache. */
+static long u_step(long rows, long columns) { return (columns + WIDE - 1) / WIDE * rows * WIDE + WIDE; }
+
+/* U of the filters w (3, 3, C, F), as panels: (36, F / WIDE, C, WIDE), 0 beyond the last filter; if `transposed` that
+   of the filters with C and F exchanged: (36, C / WIDE, F, WIDE).  Rows first .. last - 1 of every panel, LANES at a
+   time, because to exchange C and F is to turn squares around. */
+void winograd_filters(const REAL *w, long channels, long filters, long transposed, long first, long last, REAL *u) {
+    const long rows = transposed ? filters : channels, columns = transposed ? channels : filters;
+    const long panel_count = (columns + WIDE - 1) / WIDE, place = u_step(rows, columns);
+    for (long row = first; row < last; row += LANES)
+        for (long column = 0; column < panel_count * WIDE; column += LANES) {
+            const int down = (int)least(last - row, LANES), across = (int)least(columns - column, LANES);
+            REAL square[9][LANES][LANES];
+            memset(square, 0, sizeof square);
+            for (int tap = 0; tap < 9; tap++) {
+                const REAL *from = w + tap * channels * filters;
+                if (transposed)
+                    for (int j = 0; j < across; j++)
+                        for (int i = 0; i < down; i++) square[tap][i][j] = from[(column + j) * filters + row + i];
+                else
+                    for (int i = 0; i < down; i++)
+                        for (int j = 0; j < across; j++) square[tap][i][j] = from[(row + i) * filters + column + j];
+            }
+            for (int r = 0; r < down; r++) {
+                REAL *to = u + (column / WIDE * rows + row + r) * WIDE + column % WIDE;
+                vec g[9], half[18];
+                UNROLL for (int tap = 0; tap < 9; tap++) g[tap] = load(square[tap][r], LANES);
+                UNROLL for (int i = 0; i < 6; i++)
+                    UNROLL for (int j = 0; j < 3; j++) half[3 * i + j] = filter_row(i, g[j], g[3 + j], g[6 + j]);
+                UNROLL for (int i = 0; i < 6; i++)
+                    UNROLL for (int j = 0; j < 6; j++)
+                        store(to + (6 * i + j) * place, filter_row(j, half[3 * i], half[3 * i + 1], half[3 * i + 2]),
+                              LANES);
+            }
+        }
+}
+
+/* The products at the places first .. last - 1:  M (tiles, columns) = V (tiles, inner) U (inner, columns). */
+void winograd_products(long first, long last, long tiles, long inner, long columns, const REAL *v, long v_place,
+                       long v_tile, const REAL *u, REAL *m, long m_place, long m_tile) {
+    const long u_place = u_step(inner, columns);
+    for (long p = first; p < last; p++)
+        multiply(tiles, columns, inner, (matrix){v + p * v_place, v_tile, 1}, (panels){u + p * u_place, inner * WIDE, WIDE},
+                 (result){m + p * m_place, m_tile}, 0);
+}
+
+/* gU (36, C, F) = V' gM at some places; added to what is there if `add`. */
+void winograd_filter_products(long first, long last, long tiles, long channels, long filters, const REAL *v,
+                              long v_place, long v_tile, const REAL *gm, long gm_place, long gm_tile, int add,
+                              REAL *gu) {
+    for (long p = first; p < last; p++)
+        multiply(channels, filters, tiles, (matrix){v + p * v_place, 1, v_tile},
+                 (panels){gm + p * gm_place, WIDE, gm_tile}, (result){gu + p * channels * filters, filters}, add);
+}

@@ -1,0 +1,284 @@
+"""3x3 convolutions with stride 1 by Winograd's algorithm, in C (winograd.c), with the activation that follows them.
+
+minicnn/fast/winograd.py explains the steps; the names are the same.  There are two ways to share out the work:
+
+by tiles    A piece of the batch goes through all steps at once, in memory that stays in the cache.  Every piece reads
+            all of U.  The filters' gradient is a sum over pieces: partial sums, each as large as U.
+by places   All tiles of a block of images take a step before the next step begins, and in the products the 36 places
+            are shared out: each part of U is read once, and there are no partial sums.  This is better where U is
+            large, or where there are few tiles.
+
+In the derivative, V is computed again from x, and gM serves both gradients.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from minicnn.autodiff import Grads, Pair
+from minicnn.fast.cpu.memory import empty
+from minicnn.fast.native.library import available, kernels, lanes
+from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
+from minicnn.ops.conv import check_conv2d
+from minicnn.ops.windows import Pad, Size, Windows
+from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices
+
+LEAST_CHANNELS = 6  # with fewer, a direct convolution is faster
+MOST_CHANNELS = 4096  # as in winograd.c
+PIECE_TILES = 64  # that go through all steps at once
+BLOCK_BYTES = 64 << 20  # of V and M for one block of images
+LARGE_U_BYTES = 3 << 20  # more than fits in the cache of one core
+SHARES = 4  # at least that many pieces, where there are enough tiles
+PLACES = slice(0, 36)
+ACTIVATIONS = {None: 0, "relu": 1, "crelu": 2}  # as in winograd.c
+
+
+def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
+    """Whether this is such a convolution, and likely to be faster than a direct one."""
+    return (
+        available(x) and computes(x, w, stride, LEAST_CHANNELS) and len(w) == 3 and max(w.shape[2:]) <= MOST_CHANNELS
+    )
+
+
+def conv2d(
+    x: np.ndarray,
+    w: np.ndarray,
+    b: np.ndarray | None = None,
+    *,
+    stride: Size = 1,
+    pad: Pad = 0,
+    activation: str | None = None,
+) -> Pair:
+    """ops.conv2d for 3x3 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
+    check_conv2d(x, w, b)
+    x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
+    tiles = Tiles(x, w, Windows.over("conv2d", x, w.shape[:2], 1, pad), activation)
+    y = tiles.forward(x, w, None if b is None else np.ascontiguousarray(b))
+    out = y if activation else None  # the derivative of an activation reads its output
+
+    def vjp(g: np.ndarray, needs: Sequence[bool] = (True, True, True)) -> Grads:
+        needs_b = needs[2] and b is not None
+        backward = Backward(tiles, x, w, np.ascontiguousarray(g), out, needs[0], needs[1] or needs_b)
+        gw, gb = backward.of_filters()
+        return backward.gx, gw if needs[1] else None, gb if needs_b else None
+
+    return y, vjp
+
+
+class Grid(ctypes.Structure):
+    """The images of a batch and their tiles, as winograd.c takes them."""
+
+    _fields_ = [
+        (name, ctypes.c_long) for name in ("height", "width", "pixel", "channels", "rows", "columns", "top", "left")
+    ]
+
+
+class Tiles:
+    """The tiles of images (N, H, W, C) under filters (3, 3, C, F), and the steps that take them to the output.
+
+    Tiles are numbered through all images; `some` is a slice of them.  An array of places is (36, tiles, channels).
+    """
+
+    def __init__(self, x: np.ndarray, w: np.ndarray, windows: Windows, activation: str | None):
+        self.dtype, self.steps_in_c, self.panel = x.dtype, kernels(x.dtype), 2 * lanes(x.dtype)
+        (self.n, *_), (self.c, self.f) = x.shape, w.shape[2:]
+        self.activation, self.features = ACTIVATIONS[activation], self.f * (2 if activation == "crelu" else 1)
+        rows, columns = (-(-size // 4) for size in windows.out)
+        (top, _), (left, _) = windows.pad
+        self.inputs = Grid(*windows.size, self.c, self.c, rows, columns, top, left)
+        self.outputs = Grid(*windows.out, self.features, self.f, rows, columns, 0, 0)
+        self.y_shape = (self.n, *windows.out, self.features)
+        self.per_image = rows * columns
+        self.count = self.n * self.per_image
+        self.piece = min(PIECE_TILES, -(-self.count // SHARES))
+        few = self.piece < PIECE_TILES
+        self.by_places = 36 * w[0, 0].nbytes >= (LARGE_U_BYTES // SHARES if few else LARGE_U_BYTES)
+
+    def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+        """The activation of Y = A' [U * V] A, plus the bias."""
+        u, y = self.filters(w), empty(self.y_shape, self.dtype)
+
+        def all_steps(some: slice) -> None:
+            v, m = self.places("v", some, self.c), self.places("m", some, self.f)
+            self.input_transform(x, some, v)
+            self.products(PLACES, v, u, m, self.c, self.f)
+            self.output_transform(m, some, b, y)
+
+        if not self.by_places:
+            over_slices(all_steps, cut(0, self.count, self.piece), x)
+            return y
+        for block in self.blocks():
+            v, m = self.places("all v", block, self.c), self.places("all m", block, self.f)
+            self.over_tiles(block, lambda some, at, v=v: self.input_transform(x, some, v[:, at]))
+            self.over_places(lambda some, v=v, m=m: self.products(some, v, u, m, self.c, self.f))
+            self.over_tiles(block, lambda some, at, m=m: self.output_transform(m[:, at], some, b, y))
+        return y
+
+    # The steps, in C
+
+    def filters(self, w: np.ndarray, transposed: bool = False) -> np.ndarray:
+        """U in panels for products: (36, F / panel, C, panel), and a little more between the 36.
+
+        Transposed: (36, C / panel, F, panel).
+        """
+        rows, columns = (self.f, self.c) if transposed else (self.c, self.f)
+        u = empty((36, -(-columns // self.panel) * rows * self.panel + self.panel), self.dtype)
+
+        def some_rows(some: slice) -> None:
+            self.steps_in_c.winograd_filters(w, self.c, self.f, transposed, some.start, some.stop, u)
+
+        over_slices(some_rows, cut(0, rows, 16 * max(1, rows // 128)), w)
+        return u
+
+    def input_transform(self, x: np.ndarray, some: slice, v: np.ndarray) -> None:
+        self.steps_in_c.winograd_input(x, self.inputs, some.start, some.stop, v, *between(v))
+
+    def input_transform_adjoint(self, gv: np.ndarray, some: slice, gx: np.ndarray) -> None:
+        self.steps_in_c.winograd_input_adjoint(gv, *between(gv), self.inputs, some.start, some.stop, gx)
+
+    def output_transform(self, m: np.ndarray, some: slice, b: np.ndarray | None, y: np.ndarray) -> None:
+        span = (some.start, some.stop, self.activation, self.f)
+        self.steps_in_c.winograd_output(m, *between(m), b, self.outputs, *span, y)
+
+    def output_transform_adjoint(self, g: np.ndarray, y: np.ndarray | None, some: slice, gm: np.ndarray) -> None:
+        span = (some.start, some.stop, self.activation, self.f)
+        self.steps_in_c.winograd_output_adjoint(g, g if y is None else y, self.outputs, *span, gm, *between(gm))
+
+    def products(self, at: slice, v: np.ndarray, u: np.ndarray, m: np.ndarray, inner: int, columns: int) -> None:
+        """M = V U at some places."""
+        sizes = (at.start, at.stop, v.shape[1], inner, columns)
+        self.steps_in_c.winograd_products(*sizes, v, *between(v), u, m, *between(m))
+
+    def filter_products(self, at: slice, v: np.ndarray, gm: np.ndarray, gu: np.ndarray, add: bool) -> None:
+        """gU = V' gM at some places, or added to gU."""
+        sizes = (at.start, at.stop, v.shape[1], self.c, self.f)
+        self.steps_in_c.winograd_filter_products(*sizes, v, *between(v), gm, *between(gm), add, gu)
+
+    # How the work and the memory are divided
+
+    def places(self, name: str, some: slice, channels: int) -> np.ndarray:
+        """Memory for V or M of some tiles: (36, tiles, channels or more).
+
+        The channels end with a whole panel, because products read that.  Steps that are powers of two are avoided:
+        what is that far apart competes for the same lines of the cache.
+        """
+        tiles, row = some.stop - some.start, self.panel * -(-channels // self.panel)
+        row += self.panel if row % (4 * self.panel) == 0 else 0
+        flat = scratch(name, (36, tiles * row + self.panel), self.dtype)
+        return flat[:, : tiles * row].reshape(36, tiles, row)
+
+    def blocks(self) -> list[slice]:
+        """The tiles of as many images as V and M have memory for, and so on."""
+        image_bytes = 36 * self.per_image * (self.c + self.f) * self.dtype.itemsize
+        return cut(0, self.count, max(1, BLOCK_BYTES // image_bytes) * self.per_image)
+
+    def over_tiles(self, block: slice, work: Callable[[slice, slice], object]) -> None:
+        """work(tiles, where they are in the block), for all tiles of a block."""
+
+        def one(some: slice) -> None:
+            work(some, slice(some.start - block.start, some.stop - block.start))
+
+        over_slices(one, cut(block.start, block.stop, self.piece), HOST)
+
+    def over_places(self, work: Callable[[slice], object]) -> None:
+        over_slices(work, cut(0, 36, 3), HOST)
+
+
+class Backward:
+    """The gradients, for the gradient g of the output y: gx, and `sums`, which are gU and then that of the bias.
+
+    Either is None if it is not needed; y is None if no activation follows.
+    """
+
+    def __init__(
+        self,
+        tiles: Tiles,
+        x: np.ndarray,
+        w: np.ndarray,
+        g: np.ndarray,
+        y: np.ndarray | None,
+        needs_x: bool,
+        needs_filters: bool,
+    ):
+        self.tiles, self.x, self.g, self.y = tiles, x, g, y
+        self.u_size = 36 * tiles.c * tiles.f
+        self.gx = empty(x.shape, x.dtype) if needs_x else None
+        self.sums = np.zeros(self.u_size + tiles.f, x.dtype) if needs_filters else None
+        self.u = tiles.filters(w, transposed=True) if needs_x else None
+        if tiles.by_places:
+            self._by_places()
+        elif self.sums is not None:
+            sum_over_slices(self._some_images, cut(0, tiles.n, -(-tiles.n // PARTIAL_SUMS)), self.sums)
+        elif self.gx is not None:
+            images = max(1, tiles.piece // tiles.per_image)
+            over_slices(lambda some: self._some_images(some, None), cut(0, tiles.n, images), x)
+
+    def of_filters(self) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+        """gw = G' gU G, and the gradient of the bias."""
+        if self.sums is None:
+            return None, None
+        gu, gb = np.split(self.sums, [self.u_size])
+        gw = matrices(ALGORITHMS[3], gu.dtype)[2].T @ gu.reshape(36, -1)
+        return gw.reshape(3, 3, self.tiles.c, self.tiles.f), gb.copy()
+
+    def _some_images(self, images: slice, sums: np.ndarray | None) -> None:
+        """Write their gx, and what they add up to, by tiles: in order, because in gx they overlap."""
+        tiles, first = self.tiles, images.start * self.tiles.per_image
+        if self.gx is not None:
+            self.gx[images] = 0
+        for some in cut(first, images.stop * tiles.per_image, tiles.piece):
+            gm, v = tiles.places("m", some, tiles.f), tiles.places("v", some, tiles.c)
+            tiles.output_transform_adjoint(self.g, self.y, some, gm)
+            if sums is not None:
+                tiles.input_transform(self.x, some, v)
+                tiles.filter_products(PLACES, v, gm, sums, add=some.start > first)
+                total = self._bias_gradient(gm)
+                sums[self.u_size :] = total if some.start == first else sums[self.u_size :] + total
+            if self.gx is not None and self.u is not None:
+                tiles.products(PLACES, gm, self.u, v, tiles.f, tiles.c)  # v is gV now
+                tiles.input_transform_adjoint(v, some, self.gx)
+
+    def _by_places(self) -> None:
+        tiles, gx, sums, u = self.tiles, self.gx, self.sums, self.u
+        if gx is not None:
+            over_slices(lambda images: gx[images].fill(0), cut(0, tiles.n, -(-tiles.n // SHARES)), gx)
+        for block in tiles.blocks():
+            gm, v = tiles.places("all m", block, tiles.f), tiles.places("all v", block, tiles.c)
+
+            def transform(some: slice, at: slice, gm: np.ndarray = gm, v: np.ndarray = v) -> None:
+                tiles.output_transform_adjoint(self.g, self.y, some, gm[:, at])
+                if sums is not None:
+                    tiles.input_transform(self.x, some, v[:, at])
+
+            def multiply(at: slice, block: slice = block, gm: np.ndarray = gm, v: np.ndarray = v) -> None:
+                if sums is not None:
+                    tiles.filter_products(at, v, gm, sums, add=block.start > 0)
+                if u is not None:
+                    tiles.products(at, gm, u, v, tiles.f, tiles.c)  # v is gV now
+
+            def add_up(images: slice, block: slice = block, v: np.ndarray = v) -> None:
+                some = slice(images.start * tiles.per_image, images.stop * tiles.per_image)
+                at = slice(some.start - block.start, some.stop - block.start)
+                tiles.input_transform_adjoint(v[:, at], some, gx)  # type: ignore[arg-type]
+
+            tiles.over_tiles(block, transform)
+            tiles.over_places(multiply)
+            if sums is not None:
+                sums[self.u_size :] += self._bias_gradient(gm)
+            if gx is not None:
+                first, last = block.start // tiles.per_image, block.stop // tiles.per_image
+                over_slices(add_up, cut(first, last, max(1, tiles.piece // tiles.per_image)), gx)
+
+    def _bias_gradient(self, gm: np.ndarray) -> np.ndarray:
+        return gm[BIAS, :, : self.tiles.f].sum(axis=0)
+
+
+def between(places: np.ndarray) -> tuple[int, int]:
+    """The steps from a place to the next and from a tile to the next, in numbers."""
+    return places.strides[0] // places.itemsize, places.strides[1] // places.itemsize
+
+
+HOST = np.empty(0)  # tells `over_slices` that the work is on the CPU
