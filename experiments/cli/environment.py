@@ -13,6 +13,8 @@ from typing import Any
 import minicnn
 from minicnn.cuda import TF32
 
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
+
 
 @cache
 def commit(root: Path) -> str:
@@ -26,6 +28,18 @@ def commit(root: Path) -> str:
         return "unknown"
 
 
+def processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Its name and which of the INSTRUCTIONS it has: "AMD EPYC (avx2)"; the name alone where there is no such file."""
+    try:
+        lines = [line.partition(":") for line in cpuinfo.read_text().splitlines()]
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = {key.strip(): value.strip() for key, _, value in reversed(lines)}  # of the first core
+    known = (found.get("flags") or found.get("Features") or "").split()
+    name = found.get("model name") or platform.machine()
+    return f"{name} ({', '.join(i for i in INSTRUCTIONS if i in known) or 'no vector instructions that we know'})"
+
+
 def environment(device: minicnn.Device) -> dict[str, Any]:
     """What a run was computed with, for its config.json."""
     return {
@@ -34,6 +48,7 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "platform": platform.platform(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "device": str(device),
         "fast": os.environ.get("MINICNN_FAST", "1"),

@@ -1,6 +1,7 @@
 """What the command lines share: errors as one line, and options that reach the library."""
 
 import os
+import platform
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import pytest
 
 from experiments.cli import app
 from experiments.cli.app import StopSignal, UsageError, command, duration, get_device
-from experiments.cli.environment import commit, environment
+from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
 from minicnn.cuda import TF32
@@ -51,6 +52,18 @@ def test_tf32_is_off_until_asked_for(monkeypatch):
     assert environment(CPU)["tf32"] == "0"
     get_device("cpu", tf32=True)
     assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+
+
+def test_a_processor_is_named_with_the_instructions_that_matter(tmp_path):
+    file = tmp_path / "cpuinfo"
+    file.write_text("model name\t: Fast\nflags\t: sse avx2 avx512_bf16 avx2x\n\nmodel name\t: Second\nflags\t: avx2\n")
+    assert processor(file) == "Fast (avx2, avx512_bf16)"
+    file.write_text("processor\t: 0\nFeatures\t: fp asimd bf16\n")
+    assert processor(file) == f"{platform.machine()} (asimd, bf16)"
+    file.write_text("nonsense")
+    assert processor(file) == f"{platform.machine()} (no vector instructions that we know)"
+    assert processor(tmp_path / "none") in (platform.processor(), platform.machine())
+    assert environment(CPU)["processor"] == processor()
 
 
 class Ranks(Alone):
