@@ -9,7 +9,7 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
-	@echo "make bench     speed against PyTorch (installs it), into runs/bench.json: about 30 minutes"
+	@echo "make bench     speed against PyTorch, ONNX Runtime and OpenVINO (installs them), into runs/bench.json: about an hour"
 	@echo "make clean     remove .venv and caches"
 
 .venv/runs: pyproject.toml
@@ -24,6 +24,10 @@ help:
 
 .venv/torch: .venv/installed
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	touch $@
+
+.venv/rivals: .venv/torch
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@
 
 demo: .venv/runs
@@ -44,7 +48,7 @@ coverage: .venv/installed
 parity: .venv/torch
 	$(PY) -m pytest -q tests/torch_parity
 
-bench: .venv/torch
+bench: .venv/rivals
 	mkdir -p runs
 	$(PY) -m experiments.bench --json runs/bench.json
 

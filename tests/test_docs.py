@@ -44,12 +44,13 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
 
 
 RESULTS = ROOT / "docs" / "results"
+SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
 
 
 def tables():
-    """The tables of docs/results by the names that documents give them: rows as dicts."""
+    """The tables of docs/results and docs/speed by the names that documents give them: rows as dicts."""
     found = collections.defaultdict(list)
-    for path in (RESULTS / "tables").glob("*.csv"):
+    for path in [*(RESULTS / "tables").glob("*.csv"), *SPEED.glob("*.csv")]:
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
                 found[file_name(row.pop("table", path.stem))].append(row)
@@ -60,8 +61,9 @@ def shown(cell, row):
     """Whether a cell of a document is a number, mean ± half or range of a row of a table, rounded as it is written."""
 
     def rounded(text, value):
-        digits = len(text.partition(".")[2])
-        return value not in (None, "") and f"{float(value):.{digits}f}" == text.replace(",", "").lstrip("+")
+        digits, _, power = text.partition(".")[2].partition("e") if "." in text else ("", "", text.partition("e")[2])
+        form = f".{len(digits)}{'e' if power else 'f'}"
+        return value not in (None, "") and f"{float(value):{form}}" == text.replace(",", "").lstrip("+")
 
     if cell in row.values():  # words
         return True
@@ -97,6 +99,7 @@ def test_tables_that_name_their_source_have_its_numbers():
 
 def test_numbers_in_documents_are_checked_with_all_their_digits():
     row = {"error %": "22.3041", "error % ±": "0.7961", "95 %, low": "-0.125", "95 %, high": "2.0", "words": "12"}
+    row["rounding"] = "3.66e-07"
     assert shown("22.30 ± 0.80", row)
     assert shown("-0.12 to +2.0", row)
     assert shown("22.3", row)
@@ -104,6 +107,10 @@ def test_numbers_in_documents_are_checked_with_all_their_digits():
     assert not shown("22.30 ± 0.81", row)
     assert not shown("-0.12 to +2.1", row)
     assert not shown("22.4", row)
+    assert shown("4e-07", row)
+    assert shown("3.7e-07", row)
+    assert not shown("3e-07", row)
+    assert not shown("4e-06", row)
 
 
 def test_results_do_not_drown_the_tree():

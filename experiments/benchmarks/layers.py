@@ -12,6 +12,7 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Op, Pair
 
+IMAGES, FILTERS = (0, 3, 1, 2), (3, 2, 0, 1)  # our axes (NHWC, HWIO) in the order of other frameworks (NCHW, OIHW)
 # fmt: off
 CONVOLUTIONS = (  # kernel, size, channels, filters
     (3, 32, 3, 96), (3, 32, 96, 96), (3, 16, 96, 192), (3, 16, 192, 192), (3, 8, 192, 192), (1, 10, 192, 192),
@@ -37,6 +38,7 @@ class LayerCase:
     arrays: tuple[np.ndarray, ...]
     options: dict[str, Any]
     multiply_adds: int = 0  # forward
+    kind = "layer"
 
     @property
     def flops(self) -> int:
@@ -48,10 +50,6 @@ class LayerCase:
         """That of the output, which backward starts from."""
         y, _ = self.op.pair(*self.arrays, **self.options)
         return np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
-
-    def probe(self) -> LayerCase:
-        """The case whose results are compared with float64: this one."""
-        return self
 
     def exact(self) -> list[np.ndarray]:
         """The output and the gradients, by the textbook in float64."""

@@ -19,8 +19,8 @@ MODULE = "experiments.benchmarks.memory"
 STEPS = 3
 
 
-def peak_memory(side: str, model: str, batch: int) -> dict[str, float] | None:
-    """MiB: "peak" of the whole process, "imported" before the network was built; None if this side does not train."""
+def peak_memory(side: str, model: str, batch: int) -> dict[str, float]:
+    """MiB: "peak" of the whole process, "imported" before the network was built."""
     line = [sys.executable, "-m", MODULE, side, model, str(batch)]
     return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
@@ -48,15 +48,14 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if not 1 <= args.batch <= LARGEST_BATCH:
         p.error(f"the batch must be in 1 .. {LARGEST_BATCH}, got {args.batch}")
-    contenders = variants(args.side)
+    contenders = [contender for contender in variants(args.side) if "training" in contender.kinds]
+    if not contenders:
+        p.error(f"{FRAMEWORKS[args.side].title} is not installed, or does not train")
     imported = _resident()
-    step = contenders[0].network(NetworkCase(args.model, args.batch, training=True)) if contenders else None
-    found = None
-    if step is not None:
-        for _ in range(STEPS):
-            step()
-        found = {"peak": _resident(), "imported": imported}
-    print(json.dumps(found))
+    step = contenders[0].network(NetworkCase(args.model, args.batch, training=True))
+    for _ in range(STEPS):
+        step()
+    print(json.dumps({"peak": _resident(), "imported": imported}))
     return 0
 
 

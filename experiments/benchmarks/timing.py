@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from statistics import median
@@ -11,6 +12,7 @@ import numpy as np
 
 Call = Callable[[], Any]  # what is timed
 Times = dict[str, list[float]]  # seconds per call by name, one number per round
+HOPELESS = 3.0  # times as slow as the fastest, and more than a second: no use in waiting for it in every round
 PAUSE = 0.05  # seconds between contenders: threads of the last one may still wait for work in a busy loop
 
 
@@ -22,22 +24,26 @@ class Ratio(NamedTuple):
     high: float
     rival: str
 
-    def __str__(self) -> str:
-        return f"{self.median:.2f} ({self.low:.2f}-{self.high:.2f})"
 
+def interleaved(
+    calls: Mapping[str, Call], rounds: int, *, least: float = 0.05, warm: int = 2, hopeless: float = math.inf
+) -> Times:
+    """In every round, time all calls one after the other: the mean over as many repetitions as last `least` seconds.
 
-def interleaved(calls: Mapping[str, Call], rounds: int, *, least: float = 0.05, warm: int = 2) -> Times:
-    """In every round, time all calls one after the other: the mean over as many repetitions as last `least` seconds."""
-    repetitions = {}
+    A call that takes more than a second, and is more than `hopeless` times as slow as the fastest, has no rounds: the
+    time of its last call to warm up stands.
+    """
+    warmed = {}
     for name, call in calls.items():
         for _ in range(warm):
-            seconds = _seconds(call, 1)
-        repetitions[name] = max(1, round(least / max(seconds, 1e-9)))
-    times: Times = {name: [] for name in calls}
+            warmed[name] = _seconds(call, 1)
+    limit = max(1.0, hopeless * min(warmed.values()))
+    times: Times = {name: [seconds] if seconds > limit else [] for name, seconds in warmed.items()}
+    raced = [name for name, seconds in warmed.items() if seconds <= limit]
     for _ in range(rounds):
-        for name, call in calls.items():
+        for name in raced:
             time.sleep(PAUSE)
-            times[name].append(_seconds(call, repetitions[name]))
+            times[name].append(_seconds(calls[name], max(1, round(least / max(warmed[name], 1e-9)))))
     return times
 
 

@@ -1,4 +1,8 @@
-"""PyTorch in experiments.bench: eager or compiled, with images contiguous or channels last.  This file needs torch."""
+"""PyTorch in experiments.bench: eager or compiled, with images contiguous or channels last, in float32 or bf16.
+
+bf16 is PyTorch's autocast: convolutions and matrix products in 16 bits, weights and updates in float32.  It uses
+channels last, for which oneDNN's kernels of 16 bits are made.  This file needs torch.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ import numpy as np
 import torch
 
 from experiments.benchmarks.contenders import Contender
-from experiments.benchmarks.layers import LayerCase
+from experiments.benchmarks.layers import FILTERS, IMAGES, LayerCase
 from experiments.benchmarks.networks import SGD_OPTIONS, NetworkCase
 from experiments.benchmarks.timing import Call
-from experiments.benchmarks.torch_twin import FILTERS, IMAGES, OPS, to_torch, torch_twin
+from experiments.benchmarks.torch_twin import OPS, to_torch, torch_twin
 from minicnn.parallel import threads
 
 torch.set_num_threads(threads())
@@ -23,9 +27,7 @@ torch.set_num_threads(threads())
 class Torch(Contender):
     channels_last: bool = False
 
-    def layer(self, case: LayerCase) -> Call | None:
-        if self.compiled:
-            return None
+    def layer(self, case: LayerCase) -> Call:
         put = partial(to_torch, channels_last=self.channels_last)
         x, *parameters = case.arrays
         inputs = [put(x, IMAGES), *(put(p, FILTERS if p.ndim == 4 else None) for p in parameters)]
@@ -40,21 +42,16 @@ class Torch(Contender):
         return forward_and_backward
 
     def network(self, case: NetworkCase) -> Call:
-        model = torch_twin(case.network.build()).train(case.training)
-        x, labels = to_torch(case.x, IMAGES, channels_last=self.channels_last), to_torch(case.labels)
-        if self.channels_last:
-            model = model.to(memory_format=torch.channels_last)
-        optimiser = torch.optim.SGD(model.parameters(), **SGD_OPTIONS)
-        if self.compiled:
-            torch.compiler.reset()  # it gives up after eight versions of a function, whichever network they were for
-            model = torch.compile(model)
+        twin, logits = self._twin(case)
+        labels = to_torch(case.labels)
+        optimiser = torch.optim.SGD(twin.parameters(), **SGD_OPTIONS)
 
         def infer() -> list[Any]:
             with torch.inference_mode():
-                return [model(x)]
+                return [logits()]
 
         def step() -> None:
-            torch.nn.functional.cross_entropy(model(x), labels).backward()
+            torch.nn.functional.cross_entropy(logits().float(), labels).backward()  # outside of autocast
             optimiser.step()
             optimiser.zero_grad()
 
@@ -62,13 +59,35 @@ class Torch(Contender):
 
     def to_numpy(self, results: list[Any]) -> list[np.ndarray]:
         orders = [IMAGES, IMAGES, FILTERS]  # of the output and of the gradients of images and filters
-        arrays = [tensor.detach().numpy() for tensor in results]
+        arrays = [tensor.detach().float().numpy() for tensor in results]
         return [a.transpose(np.argsort(orders[i])) if a.ndim == 4 else a for i, a in enumerate(arrays)]
 
+    def _twin(self, case: NetworkCase) -> tuple[Any, Call]:
+        """The network, and a call that computes its logits."""
+        twin = torch_twin(case.network.build()).train(case.training)
+        images = to_torch(case.x, IMAGES, channels_last=self.channels_last)
+        if self.channels_last:
+            twin = twin.to(memory_format=torch.channels_last)
+        forward = twin
+        if self.compiled:
+            torch.compiler.reset()  # it gives up after eight versions of a function, whichever network they were for
+            forward = torch.compile(twin)
+        if self.precision == "float32":
+            return twin, lambda: forward(images)
 
+        def in_16_bits() -> Any:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return forward(images)
+
+        return twin, in_16_bits
+
+
+NETWORKS = ("training", "inference")
 VARIANTS = (
-    Torch("eager, contiguous"),
-    Torch("eager, channels last", channels_last=True),
-    Torch("compiled, contiguous", compiled=True),
-    Torch("compiled, channels last", compiled=True, channels_last=True),
+    Torch("PyTorch", "eager, contiguous"),
+    Torch("PyTorch", "eager, channels last", channels_last=True),
+    Torch("PyTorch", "compiled, contiguous", compiled=True, kinds=NETWORKS),
+    Torch("PyTorch", "compiled, channels last", compiled=True, kinds=NETWORKS, channels_last=True),
+    Torch("PyTorch", "eager, channels last", "bf16", kinds=NETWORKS, channels_last=True),
+    Torch("PyTorch", "compiled, channels last", "bf16", compiled=True, kinds=NETWORKS, channels_last=True),
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.benchmarks.layers import FILTERS
 from minicnn import Parameter, nn, ops
 
 F = torch.nn.functional
@@ -25,7 +26,6 @@ OPS: dict[Any, Callable[..., Any]] = {  # with the arguments that ours have, as 
     ops.batch_norm: lambda x, gamma, beta: F.batch_norm(x, None, None, gamma, beta, True),
     ops.conv2d: lambda x, w, b, pad: F.conv2d(x, w, b, padding=pad),
 }
-IMAGES, FILTERS = (0, 3, 1, 2), (3, 2, 0, 1)  # our axes in PyTorch's order
 
 
 def to_torch(array: np.ndarray, axes: tuple[int, ...] | None = None, *, channels_last: bool = False) -> Any:
