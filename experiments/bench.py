@@ -67,18 +67,17 @@ def main(arguments: list[str]) -> int:
     if args.batch is not None and args.batch > networks.LARGEST_BATCH:
         raise UsageError(f"--batch must be at most {networks.LARGEST_BATCH}, got {args.batch}")
     batches = _batches(args.batches)
+    if args.dry_run:
+        _introduce(args.rounds)
+        print(f"sections {', '.join(sections)}; models {', '.join(models)}")
+        return 0
     if args.json and (args.json.is_dir() or not os.access(args.json.parent, os.W_OK)):  # now, not after an hour
         raise UsageError(f"--json: {args.json} cannot be written; name a file in a folder that can")
     if args.tables and not (args.tables.is_dir() and os.access(args.tables, os.W_OK)):
         raise UsageError(f"--tables: {args.tables} is no folder that can be written to; make it first")
-    if args.read and not args.dry_run:
+    if args.read:
         return _show_again(args.read, args.tables)
-    print(f"minicnn with {threads()} threads; {'; '.join(versions().values())}; {args.rounds} rounds; {processor()}")
-    for line in absences():
-        print(line)
-    if args.dry_run:
-        print(f"sections {', '.join(sections)}; models {', '.join(models)}")
-        return 0
+    _introduce(args.rounds)
     peak = matmul_peak()
     print(f"a large float32 matrix product: {peak / 1e9:.0f} GFLOP/s")
     plan = Plan(models, args.ops, args.batch, batches, args.rounds, not args.no_compile, args.all, peak)
@@ -91,6 +90,14 @@ def main(arguments: list[str]) -> int:
     if args.tables:
         write_tables(args.tables, list(network_tables(results.get("models", []))))
     return 0
+
+
+def _introduce(rounds: int) -> None:
+    """Who competes on what machine, and who does not."""
+    present = "; ".join(versions().values()) or "nobody else"
+    print(f"minicnn with {threads()} threads; {present}; {rounds} rounds; {processor()}")
+    for line in absences():
+        print(line)
 
 
 def versions() -> dict[str, str]:
