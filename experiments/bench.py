@@ -54,7 +54,9 @@ def main(arguments: list[str]) -> int:
         "--batches", default="", help="of inference, with commas (default --batch, or 1,8,32,128; All-CNN-B 16)"
     )
     p.add_argument("--rounds", type=int, default=7, help="default 7")
-    p.add_argument("--no-compile", action="store_true", help="leave out torch.compile: half of the time is spent in it")
+    p.add_argument(
+        "--no-compile", action="store_true", help="leave out torch.compile: it takes a while for each network and batch"
+    )
     p.add_argument("--all", action="store_true", help="show every contender, not only the best variant of each")
     p.add_argument("--json", type=Path, help="write all numbers to this file")
     p.add_argument("--read", type=Path, help="measure nothing: show the networks of this file of --json as Markdown")
