@@ -27,6 +27,15 @@ torch.set_num_threads(threads())
 class Torch(Contender):
     channels_last: bool = False
 
+    def obstacle(self) -> str:
+        """Without such instructions bf16 is several times as slow as float32; one variant is enough to show it."""
+        emulated = self.precision == "bf16" and not torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        return (
+            "PyTorch has to emulate bf16 on this processor; uncompiled it takes part"
+            if emulated and self.compiled
+            else ""
+        )
+
     def layer(self, case: LayerCase) -> Call:
         put = partial(to_torch, channels_last=self.channels_last)
         x, *parameters = case.arrays
