@@ -73,7 +73,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = cluster.root_first(lambda: load(asked.dataset, args.data))
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
-    line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
+    line, again = (command(MODULE, arguments, cluster.launcher, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop:
         run = partial(run_job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
         result = protocols.follow(protocol_of(args, asked, folder, data, cluster), run)

@@ -115,7 +115,7 @@ def train(
     cluster: Communicator,
 ) -> int:
     folder = args.out or Path("runs") / asked.name
-    line, again = (command(MODULE, arguments, cluster.size, resume=resume) for resume in (False, True))
+    line, again = (command(MODULE, arguments, cluster.launcher, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop, Decoders(args.workers, asked.side) as decoders:
         job = PhotoJob(asked, folder, data, decoders, args.save_every, args.crops)
         with hint("--bad-images skip leaves out files that cannot be read; a smaller --workers starts fewer processes"):

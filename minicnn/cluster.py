@@ -14,7 +14,7 @@ in the order of the ranks, so the same number of ranks gives the same bits, and 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -22,6 +22,10 @@ from minicnn.backend import Array, array_module, device_of
 from minicnn.parallel import exchanging
 
 T = TypeVar("T")
+
+
+class ClusterError(RuntimeError):
+    """The processes cannot work together; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,14 @@ class Communicator(ABC):
     """This process among `size`, and what it can ask of the others.  Every rank makes the same calls in order.
 
     local_rank, local_size   its number among those on the same machine, and how many these are
+    launcher                 the words before `python` in the command that starts as many again
     """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
     local_size: int = 1
+    launcher: Sequence[str] = ()
 
     @abstractmethod
     def gather(self, value: T) -> list[T]:
@@ -128,3 +134,11 @@ class Alone(Communicator):
 
 
 ALONE = Alone()
+
+
+def in_order(summands: Sequence[Array]) -> Array:
+    """The sum of arrays, one after the other, in the first of them."""
+    total = summands[0]
+    for summand in summands[1:]:
+        total += summand
+    return total

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of, to_host
-from minicnn.cluster import ALONE, Communicator, T
+from minicnn.cluster import ALONE, ClusterError, Communicator, T, in_order
 
 SWITCH = "MINICNN_CLUSTER"  # auto (as the launcher says), mpi, none
 LAUNCHERS = {  # how they tell the number of processes, and which one this is
@@ -31,16 +31,17 @@ LAUNCHERS = {  # how they tell the number of processes, and which one this is
 SMALL = 1 << 14  # bytes: up to here every rank sends all of an array to every other, in one round instead of two
 
 
-class ClusterError(RuntimeError):
-    """The processes cannot work together; the message says why and what to do."""
-
-
 def launched() -> tuple[int, int]:
     """How many processes a launcher started together, and which one this is; (1, 0) if each works by itself."""
     if os.environ.get(SWITCH) == "none" or pooled():
         return 1, 0
     told = [(_number(size), _number(rank)) for size, rank in LAUNCHERS.items()]
     return max([(1, 0), *told])
+
+
+def launcher(count: int) -> list[str]:
+    """The words before `python` in a command for so many processes."""
+    return ["mpiexec", "-n", str(count)] if count > 1 else []
 
 
 def _number(name: str) -> int:
@@ -85,6 +86,7 @@ class Mpi(Communicator):
         self._world = MPI.COMM_WORLD.Dup()
         self._failures = MPI.COMM_WORLD.Dup()  # because a failing rank does not know what the others are doing
         self.rank, self.size = self._world.rank, self._world.size
+        self.launcher = launcher(self.size)
         machine = self._world.Split_type(MPI.COMM_TYPE_SHARED)
         self.local_rank, self.local_size = machine.rank, machine.size
         self._direct = os.environ.get("MINICNN_MPI_CUDA") == "1"
@@ -129,7 +131,7 @@ class Mpi(Communicator):
         if own.nbytes <= SMALL:
             of_all = xp.empty((self.size, own.size), own.dtype)
             self._world.Allgather(own, of_all)
-            return _in_order(of_all)
+            return in_order(of_all)
         # Rank r adds up block r of all, then every rank collects the blocks: 2 n numbers travel from each, whatever
         # the number of ranks.
         ends = [own.size * r // self.size for r in range(self.size + 1)]
@@ -137,7 +139,7 @@ class Mpi(Communicator):
         mine = counts[self.rank]
         blocks = xp.empty((self.size, mine), own.dtype)
         self._world.Alltoallv([own, (counts, ends[:-1])], [blocks, ([mine] * self.size, None)])
-        added, total = _in_order(blocks), xp.empty_like(own)
+        added, total = in_order(blocks), xp.empty_like(own)
         wait()
         self._world.Allgatherv(added, [total, (counts, ends[:-1])])
         return total
@@ -166,11 +168,3 @@ def pool(begin: Callable[[], object]) -> tuple[Executor, int]:
 
     executor = MPIPoolExecutor(initializer=begin)
     return executor, executor.num_workers
-
-
-def _in_order(summands: Sequence[Array]) -> Array:
-    """The sum of arrays, one after the other, in the first of them."""
-    total = summands[0]
-    for summand in summands[1:]:
-        total += summand
-    return total

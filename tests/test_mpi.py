@@ -9,8 +9,8 @@ import pytest
 
 from minicnn import mpi
 from minicnn.backend import CPU
-from minicnn.cluster import ALONE
-from minicnn.mpi import LAUNCHERS, SWITCH, ClusterError, join, launched
+from minicnn.cluster import ALONE, ClusterError
+from minicnn.mpi import LAUNCHERS, SWITCH, join, launched
 from tests.ranks import PATIENCE, mpiexec, needs_mpi, start
 from tests.test_cluster import train
 

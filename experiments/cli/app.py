@@ -19,7 +19,7 @@ from minicnn.console import reader_gone
 from minicnn.cuda import allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.fast.dispatch import forced_convolution
-from minicnn.mpi import launched
+from minicnn.mpi import launched, launcher
 from minicnn.parallel import threads
 from minicnn.training import Interrupted, TrainingError
 
@@ -45,7 +45,8 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
     except DeviceError as error:
         cpu = [a for i, a in enumerate(arguments) if "--device" not in (a, *arguments[max(0, i - 1) : i])]
         cpu = [a for a in cpu if not a.startswith("--device=")]
-        code = fail(f"{error}\nTo run on the CPU instead:\n\n  {command(module, [*cpu, '--device', 'cpu'], count)}")
+        instead = command(module, [*cpu, "--device", "cpu"], launcher(count))
+        code = fail(f"{error}\nTo run on the CPU instead:\n\n  {instead}")
     except UsageError as error:
         code = fail(str(error), code=2)
     except MemoryError as error:  # CuPy's is one too
@@ -100,11 +101,10 @@ def fail_once(message: str) -> int:
     return fail(message, code=2) if rank == 0 else 2
 
 
-def command(module: str, arguments: Sequence[str], ranks: int = 1, *, resume: bool = False) -> str:
-    """A command line to copy; with `resume`, one that continues the run."""
-    launcher = [] if ranks == 1 else ["mpiexec", "-n", str(ranks)]
+def command(module: str, arguments: Sequence[str], before: Sequence[str] = (), *, resume: bool = False) -> str:
+    """A command line to copy, with a launcher's words before it; with `resume`, one that continues the run."""
     again = ["--resume"] if resume and "--resume" not in arguments else []
-    return shlex.join([*launcher, "python", "-m", module, *arguments, *again])
+    return shlex.join([*before, "python", "-m", module, *arguments, *again])
 
 
 def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:

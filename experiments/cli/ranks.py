@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Protocol
 
 from experiments.cli.app import UsageError, fail_once, run_main
-from minicnn.cluster import ALONE, Communicator
-from minicnn.mpi import SWITCH, ClusterError, Mpi, join, pool, pooled
+from minicnn.cluster import ALONE, ClusterError, Communicator
+from minicnn.mpi import SWITCH, Mpi, join, pool, pooled
 from minicnn.parallel import usable_cores, use_threads
 
 PATIENCE = 3.0  # seconds within which ranks that share a reason to fail all do so

@@ -110,7 +110,7 @@ def test_ranks_on_a_gpu_and_on_the_cpu_do_not_train_together(two_cards):
 
 def test_a_command_line_can_be_copied():
     assert command("a.b", ["--out", "my runs"]) == "python -m a.b --out 'my runs'"
-    assert command("a.b", ["--x"], ranks=4) == "mpiexec -n 4 python -m a.b --x"
+    assert command("a.b", ["--x"], ["mpiexec", "-n", "4"]) == "mpiexec -n 4 python -m a.b --x"
 
 
 def test_durations():
