@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from experiments.benchmarks.ranks import WARM_UP, seconds_per_step
 from experiments.cli.app import argument_parser, get_device, usage_errors
-from experiments.cli.ranks import run_on_ranks
+from experiments.cli.ranks import processes_option, run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Column, Table
 from experiments.train.cifar import MODELS, CifarSettings
@@ -30,6 +30,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     p.add_argument("--model", choices=MODELS, default="convpool", help="default convpool; vgg: batch normalisation")
     p.add_argument("--scale", type=float, default=0.25, help="multiply every width (default 0.25)")
     p.add_argument("--device", default="auto", help="auto (a GPU where one works), cpu or gpu: one per rank")
+    processes_option(p)
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
     with usage_errors():

@@ -19,7 +19,7 @@ ORDER = [
     {"backend", "schedule", "checkpoint"},
     {"parallel", "random"},
     {"cluster"},
-    {"tensor", "data", "mpi"},
+    {"tensor", "data", "mpi", "processes"},
     {"autodiff"},
     {"gradcheck", "ops", "optim"},
     {"fast", "theory"},

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self, get_args, get_type_hints
 import numpy as np
 
 from experiments.cli.app import UsageError, argument_parser, usage_errors
+from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
@@ -165,6 +166,7 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
             groups[title].add_argument("--" + name.replace("_", "-"), help=option.help, **how | option.how)
     training = groups["training"]
     training.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
+    processes_option(training)
     training.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
     return p, groups
 
