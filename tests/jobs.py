@@ -1,4 +1,8 @@
-"""What the tests run on many ranks: `mpiexec -n 3 python -m tests.jobs <job> ...` (tests/ranks.py starts it)."""
+"""What the tests run on many ranks (tests/ranks.py starts it):
+
+mpiexec -n 3 python -m tests.jobs <job> ...         or
+python -m tests.jobs <job> ... --processes 3
+"""
 
 import os
 import signal
@@ -14,15 +18,14 @@ from experiments.cli.ranks import cluster_executor, run_on_ranks, run_program
 from minicnn.backend import CPU
 from minicnn.cluster import ALONE
 from minicnn.data.dataset import DataError
-from minicnn.mpi import join
+from minicnn.processes import PLACE
 from minicnn.training import Trainer
 
 
-def train(out):
+def train(cluster, out):
     """Train twice and save both results; the ranks must agree on every bit."""
     from tests.test_cluster import train as train_on
 
-    cluster = join()
     results = [train_on(CPU, cluster)[0] for _ in range(2)]
     for result in results:
         for theirs in cluster.gather(result):
@@ -31,12 +34,12 @@ def train(out):
         np.savez(out, **{f"{i}/{name}": value for i, result in enumerate(results) for name, value in result.items()})
 
 
-def primitives(device):
+def primitives(cluster, device):
     """Sums of small and large arrays, and what is said among ranks, against what a hand would write."""
     from tests.devices import STANDIN
 
-    cluster, there = join(), {"cpu": CPU, "standin": STANDIN}[device]
-    for shape in [(), (3,), (2, 3), (5000,), (101, 103)]:
+    there = {"cpu": CPU, "standin": STANDIN}[device]
+    for shape in [(), (3,), (2, 3), (5000,), (101, 103), (4, 1000)]:
         own = np.random.default_rng(cluster.rank).normal(size=shape)
         each = [np.random.default_rng(rank).normal(size=shape) for rank in range(cluster.size)]
         expected = each[0]
@@ -61,27 +64,32 @@ def primitives(device):
         print(f"{cluster.size} ranks agree")
 
 
-def fail(how):
-    """Rank 1 fails, the others wait for it."""
-
-    def main(arguments, cluster=ALONE):
-        print("hello")
-        print(f"rank {cluster.rank} is here", file=sys.stderr)
-        if cluster.rank == 1 or how == "together":
-            if how == "bug":
-                raise RuntimeError("a bug")
-            if how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            raise DataError("a file is damaged")
+def fail(cluster, how):
+    """Rank 1 fails, the others wait for it, or are done."""
+    print("hello")
+    print(f"rank {cluster.rank} is here", file=sys.stderr)
+    if cluster.rank == 1 or how == "together":
+        if how == "bug":
+            raise RuntimeError("a bug")
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise DataError("a file is damaged")
+    if how != "last":
         cluster.gather(None)
-        return 0
 
-    run_on_ranks(main, "tests.jobs")
+
+def wait(cluster, folder):
+    """Rank 1 computes without an end, the others wait for it; a file named by each rank has its process id."""
+    Path(folder, f"writing{cluster.rank}").write_text(str(os.getpid()))
+    Path(folder, f"writing{cluster.rank}").rename(Path(folder, str(cluster.rank)))
+    while cluster.rank == 1:
+        np.ones((100, 100)) @ np.ones((100, 100))
+    cluster.gather(None)
 
 
 def command(name, folder, stop_rank, stop_after, *arguments):
     """A command line of which rank `stop_rank` gets a signal in step `stop_after`; only rank 0 may write `folder`."""
-    rank, train_step, steps = int(os.environ.get("PMI_RANK", 0)), Trainer._train, []
+    rank, train_step, steps = int(os.environ.get("PMI_RANK", os.environ.get(PLACE, "0")).split()[0]), Trainer._train, []
 
     def counted(self, *batch):
         steps.append(1)
@@ -126,7 +134,17 @@ def pool(folder):
         print(last.result())
 
 
-JOBS = {job.__name__: job for job in (train, primitives, fail, command, pool)}
+def on_ranks(job):
+    """A job that is given its communicator as a command is; "--processes N" is not for the job."""
+
+    def run(*arguments):
+        given = arguments[: arguments.index("--processes")] if "--processes" in arguments else arguments
+        run_on_ranks(lambda _, cluster=ALONE: job(cluster, *given) or 0, "tests.jobs")
+
+    return run
+
+
+JOBS = {job.__name__: on_ranks(job) for job in (train, primitives, fail, wait)} | {"command": command, "pool": pool}
 
 if __name__ == "__main__":
     JOBS[sys.argv[1]](*sys.argv[2:])

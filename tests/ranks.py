@@ -1,4 +1,4 @@
-"""Many ranks for the tests: as threads of one process, and as processes that mpiexec starts."""
+"""Many ranks for the tests: threads of one process, processes that mpiexec starts, and those of --processes."""
 
 import importlib.util
 import os
@@ -71,10 +71,19 @@ def on_threads(size, work):
     return results
 
 
-def start(ranks, *arguments, cwd):
-    """`python -m *arguments` on so many ranks."""
+def start_mpi(ranks, *arguments, cwd):
+    """`python -m *arguments` on so many ranks of MPI."""
+    return _start([MPIEXEC, "-n", str(ranks), sys.executable, "-m", *arguments], cwd)
+
+
+def start_processes(ranks, *arguments, cwd):
+    """The same without MPI."""
+    return _start([sys.executable, "-m", *arguments, "--processes", str(ranks)], cwd)
+
+
+def _start(command, cwd):
     return subprocess.Popen(
-        [MPIEXEC, "-n", str(ranks), sys.executable, "-m", *arguments],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -83,8 +92,8 @@ def start(ranks, *arguments, cwd):
     )
 
 
-def mpiexec(ranks, *arguments, cwd):
-    """The same to its end; it must not hang."""
+def run(start, ranks, *arguments, cwd):
+    """What one of the two has started, run to its end; it must not hang."""
     with start(ranks, *arguments, cwd=cwd) as process:
         try:
             out, err = process.communicate(timeout=PATIENCE)
@@ -92,3 +101,8 @@ def mpiexec(ranks, *arguments, cwd):
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+both_kinds = pytest.mark.parametrize(
+    "start", [pytest.param(start_mpi, marks=needs_mpi, id="mpi"), pytest.param(start_processes, id="processes")]
+)

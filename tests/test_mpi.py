@@ -11,7 +11,7 @@ from minicnn import mpi
 from minicnn.backend import CPU
 from minicnn.cluster import ALONE, ClusterError
 from minicnn.mpi import LAUNCHERS, SWITCH, join, launched
-from tests.ranks import PATIENCE, mpiexec, needs_mpi, start
+from tests.ranks import PATIENCE, needs_mpi, run, start_mpi
 from tests.test_cluster import train
 
 
@@ -19,7 +19,7 @@ from tests.test_cluster import train
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_training_is_that_of_one_process_and_has_the_same_bits_twice(ranks, tmp_path):
     """Batch normalisation, dropout, augmentation, clipping; uneven and empty parts (tests/test_cluster.py)."""
-    out = mpiexec(ranks, "tests.jobs", "train", "weights.npz", cwd=tmp_path)
+    out = run(start_mpi, ranks, "tests.jobs", "train", "weights.npz", cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     expected, _ = train(CPU, ALONE)
     with np.load(tmp_path / "weights.npz") as found:
@@ -31,7 +31,7 @@ def test_training_is_that_of_one_process_and_has_the_same_bits_twice(ranks, tmp_
 @needs_mpi
 @pytest.mark.parametrize(("ranks", "device"), [(2, "cpu"), (3, "standin")])
 def test_sums_and_messages(ranks, device, tmp_path):
-    out = mpiexec(ranks, "tests.jobs", "primitives", device, cwd=tmp_path)
+    out = run(start_mpi, ranks, "tests.jobs", "primitives", device, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     assert out.stdout == f"{ranks} ranks agree\n"
 
@@ -39,7 +39,7 @@ def test_sums_and_messages(ranks, device, tmp_path):
 @needs_mpi
 def test_a_pool_of_workers(tmp_path):
     """They run programs, each alone; a signal to all ranks is passed on to what runs."""
-    process = start(3, "mpi4py.futures", "-m", "tests.jobs", "pool", tmp_path, cwd=tmp_path)
+    process = start_mpi(3, "mpi4py.futures", "-m", "tests.jobs", "pool", tmp_path, cwd=tmp_path)
     while not (tmp_path / "waiting").exists() and process.poll() is None:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)

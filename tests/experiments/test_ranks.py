@@ -19,7 +19,7 @@ from minicnn.cluster import Alone
 from minicnn.parallel import threads
 from minicnn.training import TrainingError
 from tests.data.photos import CLASSES, write_bad_files, write_set
-from tests.ranks import mpiexec, needs_mpi, on_threads
+from tests.ranks import both_kinds, needs_mpi, on_threads, run, start_mpi, start_processes
 
 SMALL = shlex.split("--dataset textures --scale 0.03 --epochs 2 --batch 16 --subset 72 --device cpu --hold-out 5")
 PHOTOS = shlex.split("--scale 0.03 --side 40 --crop 36 --batch 8 --epochs 2 --lr 0.001 --bad-images skip --device cpu")
@@ -44,20 +44,24 @@ def alone(tmp_path_factory):
     return folder
 
 
-@needs_mpi
-def test_stopped_on_three_ranks_and_resumed_on_two(alone, tmp_path):
+@both_kinds
+def test_stopped_on_three_ranks_and_resumed_on_two(start, alone, tmp_path):
     """The signal reaches rank 1 in the sixth step, with five per epoch; rank 0 alone writes (tests/jobs.py)."""
     folder = tmp_path / "run"
-    stop = mpiexec(3, "tests.jobs", "command", "cifar", folder, "1", "6", *SMALL, "--out", folder, cwd=tmp_path)
+    stop = run(start, 3, "tests.jobs", "command", "cifar", folder, "1", "6", *SMALL, "--out", folder, cwd=tmp_path)
     assert stop.returncode == 130, stop.stderr
     assert len(re.findall("To continue:", stop.stderr)) == 1
-    assert re.search(r"^  mpiexec -n 3 python -m experiments.cifar .* --resume$", stop.stderr, re.M)
+    again = {
+        start_mpi: r"mpiexec -n 3 python -m experiments.cifar .* --resume",
+        start_processes: r"python -m experiments.cifar .* --processes 3 --resume",
+    }
+    assert re.search(f"^  {again[start]}$", stop.stderr, re.M)
     _, state = load(folder / "checkpoint.npz")
     assert (state["epoch"], state["step"]) == (1, 1)
     assert not (folder / "result.json").exists()
 
     again = [*SMALL, "--out", folder, "--resume"]
-    done = mpiexec(2, "tests.jobs", "command", "cifar", folder, *NEVER, *again, cwd=tmp_path)
+    done = run(start, 2, "tests.jobs", "command", "cifar", folder, *NEVER, *again, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert len(re.findall("test error", done.stdout)) == 1
     assert len(re.findall("evaluating", done.stderr)) == 1
@@ -69,8 +73,8 @@ def test_stopped_on_three_ranks_and_resumed_on_two(alone, tmp_path):
     assert {p.name for p in folder.iterdir()} == {p.name for p in alone.iterdir()}
 
 
-@needs_mpi
-def test_photographs_on_two_ranks(tmp_path, monkeypatch):
+@both_kinds
+def test_photographs_on_two_ranks(start, tmp_path, monkeypatch):
     """Damaged files make the ranks' parts uneven, and one batch smaller than it was drawn."""
     data = write_set(tmp_path / "data", each=8)
     write_bad_files(data / "train" / CLASSES[1])
@@ -79,7 +83,7 @@ def test_photographs_on_two_ranks(tmp_path, monkeypatch):
     options = [*PHOTOS, "--data", str(data), "--workers", "1"]
     one, two = tmp_path / "one", tmp_path / "two"
     assert imagenet.main([*options, "--out", str(one)]) == 0
-    out = mpiexec(2, "tests.jobs", "command", "imagenet", two, *NEVER, *options, "--out", two, cwd=tmp_path)
+    out = run(start, 2, "tests.jobs", "command", "imagenet", two, *NEVER, *options, "--out", two, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     close_weights(one, two)
     a, b = (json.loads((folder / "result.json").read_text()) for folder in (one, two))
@@ -91,16 +95,16 @@ def test_photographs_on_two_ranks(tmp_path, monkeypatch):
     )
 
 
-@needs_mpi
+@both_kinds
 @pytest.mark.parametrize(
     ("how", "message"),
     [("bug", "RuntimeError: a bug"), ("data", "error: a file is damaged"), ("kill", "KILLED|Killed|signal 9")],
 )
-def test_a_rank_that_fails_ends_all(how, message, tmp_path):
-    start = time.monotonic()
-    out = mpiexec(3, "tests.jobs", "fail", how, cwd=tmp_path)
+def test_a_rank_that_fails_ends_all(start, how, message, tmp_path):
+    begin = time.monotonic()
+    out = run(start, 3, "tests.jobs", "fail", how, cwd=tmp_path)
     assert out.returncode not in (0, None)
-    assert time.monotonic() - start < 120
+    assert time.monotonic() - begin < 120
     assert re.search(message, out.stderr + out.stdout)
     assert out.stdout.count("hello") == 1
     assert "rank 2 is here" not in out.stderr  # it has nothing to say
@@ -109,24 +113,74 @@ def test_a_rank_that_fails_ends_all(how, message, tmp_path):
         assert "rank 1 of 3 failed; ending all ranks" in out.stderr
 
 
-@needs_mpi
-def test_where_all_fail_alike_it_is_said_once(tmp_path):
-    out = mpiexec(3, "tests.jobs", "fail", "together", cwd=tmp_path)
+@both_kinds
+def test_where_all_fail_alike_it_is_said_once(start, tmp_path):
+    out = run(start, 3, "tests.jobs", "fail", "together", cwd=tmp_path)
     assert out.returncode == 1
     assert out.stderr == "rank 0 is here\nerror: a file is damaged\n"
-    out = mpiexec(2, "experiments.cifar", "--scale", "0", cwd=tmp_path)
+    out = run(start, 2, "experiments.cifar", "--scale", "0", cwd=tmp_path)
     assert out.returncode == 2
     assert out.stderr == "error: --scale must be positive, got 0.0\n"
 
 
 @needs_mpi
 def test_other_experiments_are_not_done_twice(tmp_path):
-    out = mpiexec(2, "experiments.demo", "--dry-run", cwd=tmp_path)
+    out = run(start_mpi, 2, "experiments.demo", "--dry-run", cwd=tmp_path)
     assert out.returncode == 2
     assert out.stderr == (
         "error: experiments.demo runs in one process, but 2 were started together: leave out mpiexec\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", 1),
+        ("--processes 3 --batch 4", 3),
+        ("--processes=3", 3),
+        ("--proc 3", 3),  # as the command's own parser understands it
+        ("--protocol folds", 1),
+        ("--processes auto --device cpu", 5),
+        ("--processes auto", 2),
+        ("--processes auto --device gpu", 2),
+    ],
+)
+def test_how_many_processes_a_command_line_asks_for(arguments, expected, monkeypatch):
+    """On a machine with two GPUs, where we may use five cores."""
+    monkeypatch.setattr(ranks, "gpu_count", lambda: 2)
+    monkeypatch.setattr(ranks, "usable_cores", lambda: list(range(5)))
+    assert ranks.asked_processes(shlex.split(arguments)) == expected
+
+
+def test_by_itself_it_takes_no_more_processes_than_a_batch_feeds(monkeypatch):
+    monkeypatch.setattr(ranks, "gpu_count", lambda: 0)
+    monkeypatch.setattr(ranks, "usable_cores", lambda: list(range(128)))
+    assert ranks.asked_processes(["--processes", "auto"]) == 16
+    monkeypatch.setattr(ranks, "usable_cores", lambda: [7])
+    assert ranks.asked_processes(["--processes", "auto"]) == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "257", "two", "9" * 30, "", "²"])
+def test_a_number_of_processes_that_makes_no_sense_is_refused_by_the_command(value, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["cifar", f"--processes={value}"])
+    with pytest.raises(SystemExit) as caught:
+        ranks.run_on_ranks(cifar.main, cifar.MODULE)
+    assert caught.value.code == 2
+    expected = f"argument --processes: must be a number from 1 to 256, or auto, got {value!r}"
+    assert expected in " ".join(capsys.readouterr().err.split())
+
+
+def test_processes_are_not_started_by_those_that_were_started(monkeypatch, capsys):
+    monkeypatch.setenv("PMI_SIZE", "4")
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setattr(sys, "argv", ["cifar", "--processes", "2"])
+    with pytest.raises(SystemExit) as caught:
+        ranks.run_on_ranks(cifar.main, cifar.MODULE)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "error: --processes starts processes by itself: leave out mpiexec, or --processes\n"
+    )
 
 
 def test_without_mpi4py_nothing_is_trained(tmp_path, monkeypatch, capsys):
@@ -177,11 +231,11 @@ def test_cores_are_shared_by_ranks_that_may_use_the_same(monkeypatch):
     assert threads_there() == 7
 
 
-@needs_mpi
+@both_kinds
 @pytest.mark.parametrize("count", [1, 2])
-def test_scaling_has_a_row_for_each_rank(count, tmp_path):
+def test_scaling_has_a_row_for_each_rank(start, count, tmp_path):
     options = ["--steps", "2", "--images", "2", "--scale", "0.03", "--model", "vgg", "--device", "cpu"]
-    out = mpiexec(count, "experiments.scaling", *options, cwd=tmp_path)
+    out = run(start, count, "experiments.scaling", *options, cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     rows = [line.split() for line in out.stdout.splitlines() if re.match(r"\d+ +[\d.]+ +", line)]
     assert [row[0] for row in rows] == [str(rank) for rank in range(count)]
@@ -195,6 +249,7 @@ def test_scaling_has_a_row_for_each_rank(count, tmp_path):
     ("arguments", "message"),
     [
         (["--images", "0"], "--images must be positive"),
+        (["--batch", "-1"], "--batch must be positive"),
         (["--steps", "99999999999999999999"], "--steps is too large"),
         (["--scale", "inf"], "--scale is too large"),
     ],
