@@ -8,7 +8,8 @@ examples:
   python -m experiments.cifar --recipe paper --protocol folds     ten networks: Average and Vote
   python -m experiments.cifar --dataset textures --scale 0.1      no download: a data set made by formulas
   python -m experiments.cifar --act avr --dry-run                 the network and what it will cost, nothing else
-  mpiexec -n 4 python -m experiments.cifar --act crelu            four processes share every batch (docs/cluster.md)
+  python -m experiments.cifar --act crelu --processes 4           four processes share every batch (docs/cluster.md)
+  mpiexec -n 4 python -m experiments.cifar --act crelu            the same with MPI, also on several machines
 
 A run writes runs/<name>/: config.json, metrics.csv, checkpoint.npz, curves.png, predictions.npz, result.json.  Ctrl-C
 saves it, and the same command with --resume continues from there, with the same result as if it had never stopped.
