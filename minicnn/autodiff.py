@@ -42,6 +42,11 @@ _FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 _recording: ContextVar[Tape | None] = ContextVar("the tape that is recording", default=None)
 
 
+def recording() -> bool:
+    """Whether a tape records what is computed here."""
+    return _recording.get() is not None
+
+
 class Step(NamedTuple):
     """One line of a tape's record.  An input is a leaf, the node of a computed Tensor, or None: no gradient wanted."""
 

@@ -153,7 +153,7 @@ def over_slices(work: Callable[[slice], object], slices: list[slice], like: Arra
 
 
 def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice], into: Array) -> None:
-    """Add to `into` what work(piece, summand) writes to `summand`, an array like `into`, for every one of the slices.
+    """Add to `into`, in C order, what work(piece, summand) writes to `summand`, an array like it, for all the slices.
 
     The slices are dealt to at most PARTIAL_SUMS sums, each added up by one thread, and these are added in order.
     """
@@ -173,8 +173,17 @@ def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice],
                 sums[group] += summand
 
     _run(add_up, range(len(groups)), into)
-    if len(groups):
+    if not groups:
+        return
+    if not host or into.nbytes < LEAST_SHARED_BYTES:
         into += sums.sum(axis=0)
+        return
+    total, flat = into.reshape(-1), sums.reshape(len(groups), -1)
+
+    def add_columns(some: slice) -> None:
+        total[some] += flat[:, some].sum(axis=0)
+
+    _run(add_columns, cut(0, total.size, -(-total.size // 4)), into)
 
 
 # Worker threads
@@ -201,8 +210,17 @@ def _run(work: Callable[[Any], object], items: Any, like: Array) -> None:
             work(item)
         return
     helpers = max(0, min(threads(), len(items)) - 1)
-    _start_workers(helpers)
-    _Job(work, items).run(helpers)
+    if helpers:
+        _start_workers(helpers)
+        _Job(work, items).run(helpers)
+        return
+    with one_blas_thread():
+        try:
+            _here.busy = True
+            for item in items:
+                work(item)
+        finally:
+            _here.busy = False
 
 
 class _Job:

@@ -24,8 +24,8 @@ from typing import Any
 
 from minicnn import ops, optim
 from minicnn.autodiff import Op, Pair
-from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast import fused
+from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.cuda import elementwise as cuda_elementwise
 from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import loss as cuda_loss

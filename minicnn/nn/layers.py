@@ -54,9 +54,7 @@ class Conv2d(Module):
         name = next((name for name, op in ACTIVATIONS.items() if op is following.function), None)
         if name is None or following.options:
             return None
-        return lambda x: conv2d_activated(
-            x, self.weight, self.bias, activation=name, stride=self.stride, pad=self.pad
-        )
+        return lambda x: conv2d_activated(x, self.weight, self.bias, activation=name, stride=self.stride, pad=self.pad)
 
     def kernel(self) -> str:
         extras = [f"/{self.stride}"] if self.stride != 1 else []

@@ -170,10 +170,10 @@ class Sequential(Module):
         while layers:
             (name, layer), *layers = layers
             both = layer.with_next(layers[0][1]) if layers else None
-            if both is not None:
-                x, layers = both(x), layers[1:]
-            else:
+            if both is None:
                 x = layer(x, train=train, stream=None if stream is None else stream.child(name))
+            else:
+                x, layers = both(x), layers[1:]
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:

@@ -56,14 +56,19 @@ class Windows:
     @staticmethod
     def over(where: str, x: Array, k: Any, stride: Any, pad: Any, ceil: bool = False) -> Windows:
         """Of the images x (N, H, W, C), for the op called `where`, with the arguments checked."""
-        if x.ndim != 4:
-            raise ValueError(f"{where}: x must be images of shape (N, H, W, C), got shape {x.shape}")
+        return Windows.of_shape(where, x.shape, k, stride, pad, ceil)
+
+    @staticmethod
+    def of_shape(where: str, shape: tuple[int, ...], k: Any, stride: Any, pad: Any, ceil: bool = False) -> Windows:
+        """Of images of this shape."""
+        if len(shape) != 4:
+            raise ValueError(f"{where}: x must be images of shape (N, H, W, C), got shape {shape}")
         k, stride, pad = as_pair(where, "k", k), as_pair(where, "stride", stride), as_pad(where, pad)
-        size = (x.shape[1], x.shape[2])
-        if 0 in x.shape[1:]:
-            raise ValueError(f"{where}: the images have no pixels or no channels: x has shape {tuple(x.shape)}")
+        size = (shape[1], shape[2])
+        if 0 in shape[1:]:
+            raise ValueError(f"{where}: the images have no pixels or no channels: x has shape {tuple(shape)}")
         axes = zip(size, k, stride, pad, strict=True)
-        out = tuple(_output_size(where, x.shape, *axis, ceil) for axis in axes)
+        out = tuple(_output_size(where, shape, *axis, ceil) for axis in axes)
         return Windows(size, k, stride, pad, (out[0], out[1]))
 
     def padded(self, x: Array, value: float = 0.0) -> Array:

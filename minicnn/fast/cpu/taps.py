@@ -12,6 +12,7 @@ same triples (o, i, t):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.cpu.sums import bias_gradient
 from minicnn.ops.conv import check_conv2d
-from minicnn.ops.windows import Pad, Pair2, Size, Windows
+from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pad, as_pair
 from minicnn.parallel import cut, over_slices, scratch
 
 LEAST_CHANNELS = 32  # with fewer, the products are too small to be worth a call each
@@ -32,9 +33,15 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
     """Whether at most half of the taps see the image, and there are few."""
     if type(x) is not np.ndarray or x.ndim != 4 or w.ndim != 4 or x.size == 0 or min(w.shape[2:]) < LEAST_CHANNELS:
         return False
-    windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
+    return _few(x.shape, w.shape[:2], as_pair("conv2d", "stride", stride), as_pad("conv2d", pad))
+
+
+@lru_cache(maxsize=512)
+def _few(shape: tuple[int, ...], k: Pair2, stride: Pair2, pad: tuple[Pair2, Pair2]) -> bool:
+    """Whether at most MOST_TAPS belong to the windows of an image, and at most half of these see it."""
+    windows = Windows.of_shape("conv2d", shape, k, stride, pad)
     oh, ow = windows.out
-    all_taps = oh * ow * w.shape[0] * w.shape[1]
+    all_taps = oh * ow * k[0] * k[1]
     return all_taps <= MOST_TAPS and 2 * len(triples(windows)) <= all_taps
 
 

@@ -19,40 +19,60 @@ INLINE void add(REAL *to, const REAL *from, long count) {
     for (; i < count; i++) to[i] += from[i];
 }
 
-/* For each row of the window of an output pixel: in the image its numbers from .. to - 1, of all kw C, begin at
-   `inside`; the others are padding. */
-#define OVER_WINDOW(w, images, pixel, step)                                                              \
-    do {                                                                                                 \
-        const long image_ = (pixel) / ((w)->rows * (w)->columns), in_ = (pixel) % ((w)->rows * (w)->columns); \
-        const long y_ = in_ / (w)->columns * (w)->down - (w)->top, x_ = in_ % (w)->columns * (w)->across - (w)->left; \
-        const long first_ = x_ < 0 ? least(-x_, (w)->kw) : 0;                                            \
-        const long last_ = least((w)->width - x_, (w)->kw) < first_ ? first_ : least((w)->width - x_, (w)->kw); \
-        for (long i = 0; i < (w)->kh; i++) {                                                             \
-            const int in_image = y_ + i >= 0 && y_ + i < (w)->height;                                    \
-            const long from = in_image ? first_ * (w)->channels : 0, to = in_image ? last_ * (w)->channels : 0; \
-            __typeof__(images) inside =                                                                  \
-                (images) + (((image_ * (w)->height + y_ + i) * (w)->width + x_) * (w)->channels + from); \
-            step;                                                                                        \
-        }                                                                                                \
-    } while (0)
+/* Where the window of an output pixel is: its corner in the image, of which a part may be padding. */
+typedef struct {
+    long image, row, column; /* of the output pixel */
+} position;
+
+INLINE position position_of(const windows *w, long pixel) {
+    const long within = pixel % (w->rows * w->columns);
+    return (position){pixel / (w->rows * w->columns), within / w->columns, within % w->columns};
+}
+
+INLINE position next(const windows *w, position p) {
+    if (++p.column == w->columns) {
+        p.column = 0;
+        if (++p.row == w->rows) p = (position){p.image + 1, 0, 0};
+    }
+    return p;
+}
+
+/* Row i of a window holds kw C numbers, of which from .. to - 1 are in the image, where they begin at the index `at`. */
+typedef struct {
+    long from, to, at;
+} part;
+
+INLINE part part_of(const windows *w, position p, long i) {
+    const long y = p.row * w->down - w->top + i, x = p.column * w->across - w->left;
+    const long first = x < 0 ? least(-x, w->kw) : 0, end = least(w->width - x, w->kw);
+    if (y < 0 || y >= w->height || end <= first) return (part){0, 0, 0};
+    return (part){first * w->channels, end * w->channels,
+                  ((p.image * w->height + y) * w->width + x + first) * w->channels};
+}
 
 /* The columns of the pixels first .. last - 1. */
 void columns_gather(const REAL *x, const windows *w, long first, long last, REAL *columns, long row) {
     const long across = w->kw * w->channels;
-    for (long pixel = first; pixel < last; pixel++, columns += row)
-        OVER_WINDOW(w, x, pixel, {
-            REAL *at = columns + i * across;
-            for (long z = 0; z < from; z++) at[z] = 0;
-            copy(at + from, inside, to - from);
-            for (long z = to; z < across; z++) at[z] = 0;
-        });
+    position p = position_of(w, first);
+    for (long pixel = first; pixel < last; pixel++, p = next(w, p), columns += row)
+        for (long i = 0; i < w->kh; i++) {
+            const part inside = part_of(w, p, i);
+            REAL *to = columns + i * across;
+            for (long z = 0; z < inside.from; z++) to[z] = 0;
+            copy(to + inside.from, x + inside.at, inside.to - inside.from);
+            for (long z = inside.to; z < across; z++) to[z] = 0;
+        }
 }
 
 /* Add the gradients of the columns to the images, in which they overlap. */
 void columns_add(const REAL *columns, long row, const windows *w, long first, long last, REAL *gx) {
     const long across = w->kw * w->channels;
-    for (long pixel = first; pixel < last; pixel++, columns += row)
-        OVER_WINDOW(w, gx, pixel, add(inside, columns + i * across + from, to - from));
+    position p = position_of(w, first);
+    for (long pixel = first; pixel < last; pixel++, p = next(w, p), columns += row)
+        for (long i = 0; i < w->kh; i++) {
+            const part inside = part_of(w, p, i);
+            add(gx + inside.at, columns + i * across + inside.from, inside.to - inside.from);
+        }
 }
 
 /* A matrix w (k, n), or its transpose, as panels: (n / WIDE, k, WIDE), 0 beyond the last column. */

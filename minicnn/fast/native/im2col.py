@@ -7,16 +7,19 @@ the pixels of the image are the rows of the product.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
+from minicnn.fast.native.kept import kept
 from minicnn.fast.native.library import available, kernels, lanes
 from minicnn.fast.native.winograd import ACTIVATIONS
 from minicnn.ops.conv import check_conv2d
-from minicnn.ops.windows import Pad, Size, Windows
+from minicnn.ops.windows import Pad, Size, Windows, as_pad, as_pair
 from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices
 
 PIECE_BYTES = 256 << 10  # of columns: what stays in the second cache of a core
@@ -40,7 +43,8 @@ def conv2d(
     """ops.conv2d; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    pixels = Pixels(x, w, Windows.over("conv2d", x, w.shape[:2], stride, pad), activation)
+    geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
+    pixels = Pixels.of(x.shape, w.shape, x.dtype.char, *geometry, activation)
     y = pixels.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -61,34 +65,59 @@ class Shape(ctypes.Structure):
     ]
 
 
+def shape_in_c(windows: Windows, channels: int) -> Shape:
+    (top, _), (left, _) = windows.pad
+    return Shape(*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)
+
+
 class Pixels:
     """The output pixels of a convolution of x (N, H, W, C) with w (kh, kw, C, F), numbered through all images."""
 
-    def __init__(self, x: np.ndarray, w: np.ndarray, windows: Windows, activation: str | None):
-        self.dtype, self.steps_in_c, self.panel = x.dtype, kernels(x.dtype), 2 * lanes(x.dtype)
-        self.n, self.f, self.k = len(x), w.shape[3], w[..., 0].size
+    def __init__(
+        self,
+        x_shape: tuple[int, ...],
+        w_shape: tuple[int, ...],
+        dtype: str,
+        stride: Size,
+        pad: Pad,
+        activation: str | None,
+    ):
+        self.dtype, self.steps_in_c, self.panel = np.dtype(dtype), kernels(dtype), 2 * lanes(dtype)
+        windows = Windows.of_shape("conv2d", x_shape, w_shape[:2], stride, pad)
+        self.n, self.f, self.k = x_shape[0], w_shape[3], math.prod(w_shape[:3])
         self.activation, self.features = ACTIVATIONS[activation], self.f * (2 if activation == "crelu" else 1)
-        (top, _), (left, _) = windows.pad
-        self.shape = Shape(*windows.size, x.shape[3], *windows.k, *windows.stride, top, left, *windows.out)
+        self.shape = shape_in_c(windows, x_shape[3])
         self.pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.out == windows.size
         self.y_shape = (self.n, *windows.out, self.features)
         self.per_image = windows.out[0] * windows.out[1]
         self.count = self.n * self.per_image
-        most = max(LEAST_PIXELS, PIECE_BYTES // (self.k * x.itemsize))
+        most = max(LEAST_PIXELS, PIECE_BYTES // (self.k * self.dtype.itemsize))
         worth = -(-LEAST_PRODUCTS // (self.k * self.f))
         self.piece = min(most, max(worth, LEAST_PIXELS, -(-self.count // 4)))
 
+    @staticmethod
+    @lru_cache(maxsize=512)
+    def of(
+        x_shape: tuple[int, ...],
+        w_shape: tuple[int, ...],
+        dtype: str,
+        stride: Size,
+        pad: Pad,
+        activation: str | None,
+    ) -> Pixels:
+        """The same for every call with these shapes."""
+        return Pixels(x_shape, w_shape, dtype, stride, pad, activation)
+
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of U(x) W + b."""
-        matrix, y = self.panels(w, self.k, self.f), empty(self.y_shape, self.dtype)
+        matrix = kept(w, "columns", lambda w: self.panels(w, self.k, self.f))
+        y = empty(self.y_shape, self.dtype)
         rows = y.reshape(-1, self.features)
 
         def some_pixels(some: slice) -> None:
             columns = self.columns(x, some)
             sizes, out = (some.stop - some.start, self.k, self.f), rows[some]
-            self.steps_in_c.columns_forward(
-                *sizes, columns, self.k, matrix, b, self.activation, out, self.features
-            )
+            self.steps_in_c.columns_forward(*sizes, columns, self.k, matrix, b, self.activation, out, self.features)
 
         over_slices(some_pixels, cut(0, self.count, self.piece), x)
         return y
@@ -103,7 +132,7 @@ class Pixels:
         needs_w: bool,
         needs_b: bool,
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """gx = U'(g W'), gw = U(x)' g and gb = sum of g, as they are needed; g is brought back through the activation."""
+        """gx = U'(g W'), gw = U(x)' g and gb = sum of g, with g brought back through the activation; as needed."""
         gx = empty(x.shape, self.dtype) if needs_x else None
         matrix = self.panels(w, self.f, self.k, transposed=True) if needs_x else None
         size = self.k * self.f
@@ -119,9 +148,7 @@ class Pixels:
             for some in cut(first, images.stop * self.per_image, self.piece):
                 count, add = some.stop - some.start, some.start > first
                 here = scratch("gradient", (count, row), self.dtype)
-                self.steps_in_c.columns_before(
-                    g_rows[some], y_rows[some], count, self.f, self.activation, here, row
-                )
+                self.steps_in_c.columns_before(g_rows[some], y_rows[some], count, self.f, self.activation, here, row)
                 if needs_w:
                     columns = self.columns(x, some)
                     self.steps_in_c.columns_filters(count, self.k, self.f, columns, self.k, here, row, add, sums)

@@ -35,6 +35,8 @@ PRECISIONS = {"f": ("float", "int32_t"), "d": ("double", "int64_t")}
 
 # function: its arguments, p for an array (or None), n for an integer
 SIGNATURES = {
+    "lanes": "",
+    "same_bytes": "ppn",
     "columns_gather": "ppnnpn",
     "columns_add": "pnpnnp",
     "columns_panels": "pnnnp",
@@ -48,6 +50,8 @@ SIGNATURES = {
     "winograd_input_adjoint": "pnnpnnp",
     "winograd_output": "pnnppnnnnp",
     "winograd_output_adjoint": "pppnnnnpnn",
+    "winograd_forward": "ppppnnpp",
+    "winograd_backward": "pppppnnppp",
     "winograd_filters": "pnnnnnp",
     "winograd_products": "nnnnnpnnppnn",
     "winograd_filter_products": "nnnnnpnnpnnnp",
@@ -63,9 +67,15 @@ class _Address:
 
     @classmethod
     def from_param(cls, array: np.ndarray | ctypes.Structure | None) -> Any:
-        if isinstance(array, np.ndarray):
+        if not isinstance(array, np.ndarray):
+            return None if array is None else ctypes.byref(array)
+        try:
+            return ctypes.byref(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+        except (
+            TypeError,
+            ValueError,
+        ):  # of arrays that are empty, read-only or not contiguous; it is three times as slow
             return ctypes.c_void_p(array.ctypes.data)
-        return None if array is None else ctypes.byref(array)
 
 
 def kernels(dtype: Any) -> Any:
@@ -112,7 +122,7 @@ def _load(character: str) -> Any:
     for function, arguments in SIGNATURES.items():
         kinds = {"p": _Address, "n": ctypes.c_long}
         getattr(library, function).argtypes = [kinds[argument] for argument in arguments]
-        getattr(library, function).restype = None
+        getattr(library, function).restype = ctypes.c_long  # or nothing, then it is never looked at
     return library
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.native.im2col import Shape
+from minicnn.fast.native.im2col import shape_in_c
 from minicnn.fast.native.library import available, kernels
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size, as_pair
@@ -25,8 +25,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     x = np.ascontiguousarray(x)
     steps, x_shape, dtype = kernels(x.dtype), x.shape, x.dtype
-    (top, _), (left, _) = windows.pad
-    shape = Shape(*windows.size, x.shape[3], *windows.k, *windows.stride, top, left, *windows.out)
+    shape = shape_in_c(windows, x.shape[3])
     y = empty((len(x), *windows.out, x.shape[3]), dtype)
     cells = empty(y.shape, np.uint8)
     sample_bytes = x[:1].nbytes

@@ -6,7 +6,7 @@ by tiles    A piece of the batch goes through all steps at once, in memory that 
             all of U.  The filters' gradient is a sum over pieces: partial sums, each as large as U.
 by places   All tiles of a block of images take a step before the next step begins, and in the products the 36 places
             are shared out: each part of U is read once, and there are no partial sums.  This is better where U is
-            large, or where there are few tiles.
+            large.
 
 In the derivative, V is computed again from x, and gM serves both gradients.
 """
@@ -15,32 +15,38 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
+from minicnn.fast.native.kept import kept
 from minicnn.fast.native.library import available, kernels, lanes
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
-from minicnn.ops.windows import Pad, Size, Windows
-from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices
+from minicnn.ops.windows import Pad, Size, Windows, as_pad
+from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads
 
-LEAST_CHANNELS = 6  # with fewer, a direct convolution is faster
+LEAST_CHANNELS = 6  # with fewer, columns are faster
 MOST_CHANNELS = 4096  # as in winograd.c
+LEAST_TILES = 3  # in a batch: with fewer, reading U costs more than it saves
 PIECE_TILES = 64  # that go through all steps at once
 BLOCK_BYTES = 64 << 20  # of V and M for one block of images
-LARGE_U_BYTES = 3 << 20  # more than fits in the cache of one core
-SHARES = 4  # at least that many pieces, where there are enough tiles
-PLACES = slice(0, 36)
+MOST_READ_U = 8 << 20  # bytes: a larger U is not read by every piece, but by places
+MOST_SUMMED_U = 3 << 20  # and of a larger gU there are no partial sums
+FEW_TILES = 1024  # in a batch: from there on, transforming the filters is a small part of the work
+LEAST_SHARE = 12  # tiles that are worth a thread
+SHARES = 8  # pieces of a batch, where there are enough tiles: something for every core
 ACTIVATIONS = {None: 0, "relu": 1, "crelu": 2}  # as in winograd.c
 
 
 def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
-    """Whether this is such a convolution, and likely to be faster than a direct one."""
-    return (
-        available(x) and computes(x, w, stride, LEAST_CHANNELS) and len(w) == 3 and max(w.shape[2:]) <= MOST_CHANNELS
-    )
+    """Whether this is such a convolution, and likely to be faster than by columns."""
+    if not (available(x) and computes(x, w, stride, LEAST_CHANNELS)):
+        return False
+    n, h, width, _ = x.shape
+    return len(w) == 3 and max(w.shape[2:]) <= MOST_CHANNELS and n * -(-h // 4) * -(-width // 4) >= LEAST_TILES
 
 
 def conv2d(
@@ -55,7 +61,7 @@ def conv2d(
     """ops.conv2d for 3x3 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    tiles = Tiles(x, w, Windows.over("conv2d", x, w.shape[:2], 1, pad), activation)
+    tiles = Tiles.of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
     y = tiles.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -76,46 +82,80 @@ class Grid(ctypes.Structure):
     ]
 
 
+class Layer(ctypes.Structure):
+    """A convolution and the memory for its pieces, as winograd.c takes them."""
+
+    _fields_ = [
+        ("inputs", Grid),
+        ("outputs", Grid),
+        *((name, ctypes.c_long) for name in ("activation", "piece", "v_place", "v_tile", "m_place", "m_tile")),
+    ]
+
+
 class Tiles:
     """The tiles of images (N, H, W, C) under filters (3, 3, C, F), and the steps that take them to the output.
 
     Tiles are numbered through all images; `some` is a slice of them.  An array of places is (36, tiles, channels).
     """
 
-    def __init__(self, x: np.ndarray, w: np.ndarray, windows: Windows, activation: str | None):
-        self.dtype, self.steps_in_c, self.panel = x.dtype, kernels(x.dtype), 2 * lanes(x.dtype)
-        (self.n, *_), (self.c, self.f) = x.shape, w.shape[2:]
-        self.activation, self.features = ACTIVATIONS[activation], self.f * (2 if activation == "crelu" else 1)
+    def __init__(
+        self, x_shape: tuple[int, ...], w_shape: tuple[int, ...], dtype: str, pad: Pad, activation: str | None
+    ):
+        self.dtype, self.steps_in_c, self.panel = np.dtype(dtype), kernels(dtype), 2 * lanes(dtype)
+        (self.n, *_), (self.c, self.f) = x_shape, w_shape[2:]
+        windows = Windows.of_shape("conv2d", x_shape, (3, 3), 1, pad)
         rows, columns = (-(-size // 4) for size in windows.out)
+        features = self.f * (2 if activation == "crelu" else 1)
         (top, _), (left, _) = windows.pad
-        self.inputs = Grid(*windows.size, self.c, self.c, rows, columns, top, left)
-        self.outputs = Grid(*windows.out, self.features, self.f, rows, columns, 0, 0)
-        self.y_shape = (self.n, *windows.out, self.features)
+        self.y_shape = (self.n, *windows.out, features)
         self.per_image = rows * columns
         self.count = self.n * self.per_image
-        self.piece = min(PIECE_TILES, -(-self.count // SHARES))
-        few = self.piece < PIECE_TILES
-        self.by_places = 36 * w[0, 0].nbytes >= (LARGE_U_BYTES // SHARES if few else LARGE_U_BYTES)
+        self.piece = min(PIECE_TILES, self.count)
+        v, m = (self.places("v and m", slice(0, self.piece), channels) for channels in (self.c, self.f))
+        self.memory = 36 * (between(v)[0] + between(m)[0])
+        self.layer = Layer(
+            Grid(*windows.size, self.c, self.c, rows, columns, top, left),
+            Grid(*windows.out, features, self.f, rows, columns, 0, 0),
+            ACTIVATIONS[activation],
+            self.piece,
+            *between(v),
+            *between(m),
+        )
+        self.inputs, self.outputs, self.activation = self.layer.inputs, self.layer.outputs, self.layer.activation
+        u_bytes = 36 * self.c * self.f * self.dtype.itemsize
+        self.by_places, self.backward_by_places = u_bytes >= MOST_READ_U, u_bytes >= MOST_SUMMED_U
+
+    @staticmethod
+    @lru_cache(maxsize=512)
+    def of(x_shape: tuple[int, ...], w_shape: tuple[int, ...], dtype: str, pad: Pad, activation: str | None) -> Tiles:
+        """The same for every call with these shapes."""
+        return Tiles(x_shape, w_shape, dtype, pad, activation)
 
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of Y = A' [U * V] A, plus the bias."""
-        u, y = self.filters(w), empty(self.y_shape, self.dtype)
+        u = kept(w, "winograd", self.filters) if self.count < FEW_TILES else self.filters(w)
+        y = empty(self.y_shape, self.dtype)
 
         def all_steps(some: slice) -> None:
-            v, m = self.places("v", some, self.c), self.places("m", some, self.f)
-            self.input_transform(x, some, v)
-            self.products(PLACES, v, u, m, self.c, self.f)
-            self.output_transform(m, some, b, y)
+            memory = scratch("v and m", (self.memory,), self.dtype)
+            self.steps_in_c.winograd_forward(x, u, b, self.layer, some.start, some.stop, memory, y)
 
         if not self.by_places:
-            over_slices(all_steps, cut(0, self.count, self.piece), x)
+            # Each tile gives the same bits whoever computes it, so the number of pieces may depend on the threads.
+            shares = SHARES if self.count > SHARES * PIECE_TILES else threads()
+            over_slices(all_steps, cut(0, self.count, max(LEAST_SHARE, -(-self.count // shares))), x)
             return y
         for block in self.blocks():
-            v, m = self.places("all v", block, self.c), self.places("all m", block, self.f)
-            self.over_tiles(block, lambda some, at, v=v: self.input_transform(x, some, v[:, at]))
-            self.over_places(lambda some, v=v, m=m: self.products(some, v, u, m, self.c, self.f))
-            self.over_tiles(block, lambda some, at, m=m: self.output_transform(m[:, at], some, b, y))
+            self._forward_by_places(block, x, u, b, y)
         return y
+
+    def _forward_by_places(
+        self, block: slice, x: np.ndarray, u: np.ndarray, b: np.ndarray | None, y: np.ndarray
+    ) -> None:
+        v, m = self.places("all v", block, self.c), self.places("all m", block, self.f)
+        self.over_tiles(block, lambda some, at: self.input_transform(x, some, v[:, at]))
+        over_places(lambda some: self.products(some, v, u, m, self.c, self.f))
+        self.over_tiles(block, lambda some, at: self.output_transform(m[:, at], some, b, y))
 
     # The steps, in C
 
@@ -175,16 +215,13 @@ class Tiles:
         image_bytes = 36 * self.per_image * (self.c + self.f) * self.dtype.itemsize
         return cut(0, self.count, max(1, BLOCK_BYTES // image_bytes) * self.per_image)
 
-    def over_tiles(self, block: slice, work: Callable[[slice, slice], object]) -> None:
-        """work(tiles, where they are in the block), for all tiles of a block."""
+    def over_tiles(self, block: slice, work: Callable[[slice, slice], object], length: int | None = None) -> None:
+        """work(tiles, where they are in the block) for all tiles of a block, `length` at a time."""
 
         def one(some: slice) -> None:
             work(some, slice(some.start - block.start, some.stop - block.start))
 
-        over_slices(one, cut(block.start, block.stop, self.piece), HOST)
-
-    def over_places(self, work: Callable[[slice], object]) -> None:
-        over_slices(work, cut(0, 36, 3), HOST)
+        over_slices(one, cut(block.start, block.stop, length or self.piece), HOST)
 
 
 class Backward:
@@ -208,13 +245,12 @@ class Backward:
         self.gx = empty(x.shape, x.dtype) if needs_x else None
         self.sums = np.zeros(self.u_size + tiles.f, x.dtype) if needs_filters else None
         self.u = tiles.filters(w, transposed=True) if needs_x else None
-        if tiles.by_places:
+        if tiles.backward_by_places:
             self._by_places()
         elif self.sums is not None:
             sum_over_slices(self._some_images, cut(0, tiles.n, -(-tiles.n // PARTIAL_SUMS)), self.sums)
         elif self.gx is not None:
-            images = max(1, tiles.piece // tiles.per_image)
-            over_slices(lambda some: self._some_images(some, None), cut(0, tiles.n, images), x)
+            over_slices(lambda some: self._some_images(some, None), cut(0, tiles.n, -(-tiles.n // PARTIAL_SUMS)), x)
 
     def of_filters(self) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
         """gw = G' gU G, and the gradient of the bias."""
@@ -225,55 +261,50 @@ class Backward:
         return gw.reshape(3, 3, self.tiles.c, self.tiles.f), gb.copy()
 
     def _some_images(self, images: slice, sums: np.ndarray | None) -> None:
-        """Write their gx, and what they add up to, by tiles: in order, because in gx they overlap."""
-        tiles, first = self.tiles, images.start * self.tiles.per_image
-        if self.gx is not None:
-            self.gx[images] = 0
-        for some in cut(first, images.stop * tiles.per_image, tiles.piece):
-            gm, v = tiles.places("m", some, tiles.f), tiles.places("v", some, tiles.c)
-            tiles.output_transform_adjoint(self.g, self.y, some, gm)
-            if sums is not None:
-                tiles.input_transform(self.x, some, v)
-                tiles.filter_products(PLACES, v, gm, sums, add=some.start > first)
-                total = self._bias_gradient(gm)
-                sums[self.u_size :] = total if some.start == first else sums[self.u_size :] + total
-            if self.gx is not None and self.u is not None:
-                tiles.products(PLACES, gm, self.u, v, tiles.f, tiles.c)  # v is gV now
-                tiles.input_transform_adjoint(v, some, self.gx)
+        """Write their gx, and what they add up to; one thread does them in order, because in gx their tiles overlap."""
+        tiles, memory = self.tiles, scratch("v and m", (self.tiles.memory,), self.x.dtype)
+        y = self.g if self.y is None else self.y
+        tiles.steps_in_c.winograd_backward(
+            self.g, y, self.x, self.u, tiles.layer, images.start, images.stop, memory, self.gx, sums
+        )
 
     def _by_places(self) -> None:
-        tiles, gx, sums, u = self.tiles, self.gx, self.sums, self.u
+        gx, tiles = self.gx, self.tiles
         if gx is not None:
             over_slices(lambda images: gx[images].fill(0), cut(0, tiles.n, -(-tiles.n // SHARES)), gx)
         for block in tiles.blocks():
-            gm, v = tiles.places("all m", block, tiles.f), tiles.places("all v", block, tiles.c)
+            self._block(block)
 
-            def transform(some: slice, at: slice, gm: np.ndarray = gm, v: np.ndarray = v) -> None:
-                tiles.output_transform_adjoint(self.g, self.y, some, gm[:, at])
-                if sums is not None:
-                    tiles.input_transform(self.x, some, v[:, at])
+    def _block(self, block: slice) -> None:
+        """Add the gradients of a block of images, by places."""
+        tiles, gx, sums, u = self.tiles, self.gx, self.sums, self.u
+        gm, v = tiles.places("all m", block, tiles.f), tiles.places("all v", block, tiles.c)
 
-            def multiply(at: slice, block: slice = block, gm: np.ndarray = gm, v: np.ndarray = v) -> None:
-                if sums is not None:
-                    tiles.filter_products(at, v, gm, sums, add=block.start > 0)
-                if u is not None:
-                    tiles.products(at, gm, u, v, tiles.f, tiles.c)  # v is gV now
-
-            def add_up(images: slice, block: slice = block, v: np.ndarray = v) -> None:
-                some = slice(images.start * tiles.per_image, images.stop * tiles.per_image)
-                at = slice(some.start - block.start, some.stop - block.start)
-                tiles.input_transform_adjoint(v[:, at], some, gx)  # type: ignore[arg-type]
-
-            tiles.over_tiles(block, transform)
-            tiles.over_places(multiply)
+        def transform(some: slice, at: slice) -> None:
+            tiles.output_transform_adjoint(self.g, self.y, some, gm[:, at])
             if sums is not None:
-                sums[self.u_size :] += self._bias_gradient(gm)
-            if gx is not None:
-                first, last = block.start // tiles.per_image, block.stop // tiles.per_image
-                over_slices(add_up, cut(first, last, max(1, tiles.piece // tiles.per_image)), gx)
+                tiles.input_transform(self.x, some, v[:, at])
 
-    def _bias_gradient(self, gm: np.ndarray) -> np.ndarray:
-        return gm[BIAS, :, : self.tiles.f].sum(axis=0)
+        def multiply(some: slice) -> None:
+            if sums is not None:
+                tiles.filter_products(some, v, gm, sums, add=block.start > 0)
+            if u is not None:
+                tiles.products(some, gm, u, v, tiles.f, tiles.c)  # v is gV now
+
+        tiles.over_tiles(block, transform)
+        over_places(multiply)
+        if sums is not None:
+            sums[self.u_size :] += gm[BIAS, :, : tiles.f].sum(axis=0)
+        if gx is not None:  # an image is done by one thread, because in gx its tiles overlap
+            images = max(1, tiles.piece // tiles.per_image)
+            tiles.over_tiles(
+                block, lambda some, at: tiles.input_transform_adjoint(v[:, at], some, gx), images * tiles.per_image
+            )
+
+
+def over_places(work: Callable[[slice], object]) -> None:
+    """work(places) for all 36, a few at a time."""
+    over_slices(work, cut(0, 36, 3), HOST)
 
 
 def between(places: np.ndarray) -> tuple[int, int]:
