@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 _lock = threading.Lock()
@@ -29,20 +27,24 @@ def blas_controllers() -> list[Any]:
     return _controllers
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Inside it BLAS uses one thread; the last to leave restores what was there before the first came."""
-    global _users
-    with _lock:
-        _users += 1
-        if _users == 1:
-            _before[:] = [(library, library.num_threads) for library in blas_controllers()]
-            for library, count in _before:
-                if count != 1:
-                    library.set_num_threads(1)
-    try:
-        yield
-    finally:
+class one_blas_thread:  # noqa: N801  (used like a function)
+    """Inside it BLAS uses one thread; the last to leave restores what was there before the first came.
+
+    A class and not a generator, because every op enters it.
+    """
+
+    def __enter__(self) -> None:
+        global _users
+        with _lock:
+            _users += 1
+            if _users == 1:
+                _before[:] = [(library, library.num_threads) for library in blas_controllers()]
+                for library, count in _before:
+                    if count != 1:
+                        library.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        global _users
         with _lock:
             _users -= 1
             if _users == 0:

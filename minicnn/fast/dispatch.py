@@ -45,7 +45,7 @@ def _chosen(name: str, fits: Condition) -> Condition:
     """`fits`, unless MINICNN_CONV names another convolution."""
 
     def condition(*arrays: Any, **static: Any) -> bool:
-        return forced_convolution() in (None, name) and fits(*arrays, **static)
+        return fits(*arrays, **static) and forced_convolution() in (None, name)
 
     return condition
 

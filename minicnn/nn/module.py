@@ -13,12 +13,13 @@ random generator: `train` and `stream` are arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
 
 from minicnn.autodiff import Buffer, Parameter, Tensor
-from minicnn.backend import Array, Device, device, device_of, to_device, to_host
+from minicnn.backend import Array, Device, device, device_of, is_array, to_device, to_host
 from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
 from minicnn.random import Stream
@@ -166,14 +167,16 @@ class Sequential(Module):
         return len(self.layers)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
-        layers = list(self.layers.items())
-        while layers:
-            (name, layer), *layers = layers
-            both = layer.with_next(layers[0][1]) if layers else None
-            if both is None:
-                x = layer(x, train=train, stream=None if stream is None else stream.child(name))
-            else:
-                x, layers = both(x), layers[1:]
+        values = x.data if isinstance(x, Tensor) else x
+        with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew
+            layers = list(self.layers.items())
+            while layers:
+                (name, layer), *layers = layers
+                both = layer.with_next(layers[0][1]) if layers else None
+                if both is None:
+                    x = layer(x, train=train, stream=None if stream is None else stream.child(name))
+                else:
+                    x, layers = both(x), layers[1:]
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:

@@ -27,6 +27,8 @@ Pad = int | Pair2 | tuple[Pair2, Pair2]
 
 def as_pair(where: str, name: str, value: Any, least: int = 1) -> Pair2:
     """An int, or a pair (rows, columns), as a pair."""
+    if type(value) is int and value >= least:
+        return (value, value)
     pair = value if isinstance(value, (tuple, list)) else (value, value)
     whole = len(pair) == 2 and all(isinstance(v, Integral) and not isinstance(v, bool) for v in pair)
     if not whole or min(pair) < least:

@@ -12,39 +12,51 @@ INLINE bytes load_bytes(const uint8_t *p, const int count) {
     return v;
 }
 
-/* The maximum of a window in the lanes from channel c on; of equal ones the first counts, and a NaN is the largest. */
-INLINE void maximum(const REAL *x, const windows *w, long y0, long y1, long x0, long x1, long top, long left, long c,
-                    const int count, REAL *y, uint8_t *cell) {
-    vec best = {0};
-    mask where = {0};
-    int first = 1;
-    for (long i = y0; i < y1; i++)
-        for (long j = x0; j < x1; j++) {
-            const vec value = load(x + (i * w->width + j) * w->channels + c, count);
-            const INTEGER number = (INTEGER)((i - top) * w->kw + (j - left));
-            const mask larger = first ? ~(mask){0} : (value > best) | ((value != value) & (best == best));
-            best = (vec)(((mask)value & larger) | ((mask)best & ~larger));
-            where = (((mask){0} + number) & larger) | (where & ~larger);
-            first = 0;
-        }
-    store(y + c, best, count);
-    const bytes narrow = __builtin_convertvector(where, bytes);
-    memcpy(cell + c, &narrow, (size_t)count);
+/* The cells of a window that lie in the image: rows y0 .. y1 - 1 and columns x0 .. x1 - 1 of it. */
+typedef struct {
+    long top, left, y0, y1, x0, x1;
+} cells;
+
+INLINE cells cells_of(const windows *w, long row, long column) {
+    const long top = row * w->down - w->top, left = column * w->across - w->left;
+    return (cells){top, left, top < 0 ? 0 : top, least(top + w->kh, w->height), left < 0 ? 0 : left,
+                   least(left + w->kw, w->width)};
 }
 
-/* y and the cells of the images first .. last - 1. */
+/* The maximum of a window in the lanes from channel c on, and which cell it is, if that is asked for (`numbered`).  Of
+   equal ones the first counts, and a NaN is the largest. */
+INLINE void maximum(const REAL *x, const windows *w, cells in, long c, const int count, const int numbered, REAL *y,
+                    uint8_t *cell) {
+    vec best = load(x + (in.y0 * w->width + in.x0) * w->channels + c, count);
+    mask where = (mask){0} + (INTEGER)((in.y0 - in.top) * w->kw + in.x0 - in.left);
+    for (long i = in.y0; i < in.y1; i++)
+        for (long j = in.x0; j < in.x1; j++) {
+            const vec value = load(x + (i * w->width + j) * w->channels + c, count);
+            const mask number = (mask){0} + (INTEGER)((i - in.top) * w->kw + j - in.left);
+            const mask larger = (value > best) | ((value != value) & (best == best));
+            best = (vec)(((mask)value & larger) | ((mask)best & ~larger));
+            if (numbered) where = (number & larger) | (where & ~larger);
+        }
+    store(y + c, best, count);
+    if (numbered) {
+        const bytes narrow = __builtin_convertvector(where, bytes);
+        memcpy(cell + c, &narrow, (size_t)count);
+    }
+}
+
+/* y, and the cells of the maxima unless `cell` is null, in the rows of windows first .. last - 1, which are numbered
+   through all images. */
 void pool_max(const REAL *x, const windows *w, long first, long last, REAL *y, uint8_t *cell) {
-    for (long image = first; image < last; image++)
-        for (long row = 0; row < w->rows; row++)
-            for (long column = 0; column < w->columns; column++) {
-                const long at = ((image * w->rows + row) * w->columns + column) * w->channels;
-                const long top = row * w->down - w->top, left = column * w->across - w->left;
-                const long y0 = top < 0 ? 0 : top, y1 = least(top + w->kh, w->height);
-                const long x0 = left < 0 ? 0 : left, x1 = least(left + w->kw, w->width);
-                const REAL *from = x + image * w->height * w->width * w->channels;
-                OVER_CHANNELS(c, count, w->channels,
-                              maximum(from, w, y0, y1, x0, x1, top, left, c, count, y + at, cell + at));
-            }
+    for (long i = first; i < last; i++)
+        for (long column = 0; column < w->columns; column++) {
+            const long at = (i * w->columns + column) * w->channels;
+            const cells in = cells_of(w, i % w->rows, column);
+            const REAL *from = x + i / w->rows * w->height * w->width * w->channels;
+            if (cell)
+                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 1, y + at, cell + at));
+            else
+                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 0, y + at, cell));
+        }
 }
 
 /* The first window along an axis that a pixel lies in, and the one after the last. */

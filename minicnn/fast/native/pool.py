@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from minicnn.autodiff import Grads, Pair
+from minicnn.autodiff import Grads, Pair, recording
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.native.im2col import shape_in_c
 from minicnn.fast.native.library import available, kernels
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size, as_pair
-from minicnn.parallel import over_batch
+from minicnn.parallel import cut, over_batch, over_slices
 
 MOST_CELLS = 256  # a cell of a window is noted in a byte
+PIECE_BYTES = 256 << 10  # of the image, in a piece: enough to be worth a thread
+SHARES = 16  # at most that many pieces
 
 
 def fits(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> bool:
@@ -24,20 +26,26 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     """ops.max_pool2d."""
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     x = np.ascontiguousarray(x)
-    steps, x_shape, dtype = kernels(x.dtype), x.shape, x.dtype
+    steps, dtype = kernels(x.dtype), x.dtype
     shape = shape_in_c(windows, x.shape[3])
     y = empty((len(x), *windows.out, x.shape[3]), dtype)
-    cells = empty(y.shape, np.uint8)
-    sample_bytes = x[:1].nbytes
-    over_batch(lambda p: steps.pool_max(x, shape, p.start, p.stop, y, cells), len(x), sample_bytes, x)
+    rows = len(x) * windows.out[0]
+    piece = max(1, PIECE_BYTES // (x.nbytes // rows), -(-rows // SHARES))
+
+    def maxima(cells: np.ndarray | None) -> np.ndarray | None:
+        over_slices(lambda p: steps.pool_max(x, shape, p.start, p.stop, y, cells), cut(0, rows, piece), x)
+        return cells
+
+    noted = maxima(empty(y.shape, np.uint8) if recording() else None)  # in inference nobody asks for them
 
     def vjp(g: np.ndarray) -> Grads:
-        g, gx = np.ascontiguousarray(g), empty(x_shape, dtype)
+        cells = maxima(empty(y.shape, np.uint8)) if noted is None else noted
+        g, gx = np.ascontiguousarray(g), empty(x.shape, dtype)
 
         def work(p: slice) -> None:
             steps.pool_max_adjoint(g, cells, shape, p.start, p.stop, gx)
 
-        over_batch(work, x_shape[0], sample_bytes, gx)
+        over_batch(work, len(gx), gx[:1].nbytes, gx)
         return (gx,)
 
     return y, vjp
