@@ -38,6 +38,7 @@ MOST_SUMMED_U = 3 << 20  # and of a larger gU there are no partial sums
 FEW_TILES = 1024  # in a batch: from there on, transforming the filters is a small part of the work
 LEAST_SHARE = 12  # tiles that are worth a thread
 SHARES = 8  # pieces of a batch, where there are enough tiles: something for every core
+COLUMNS = 1 << 12  # of C F, at a time, when the filters' gradient is transformed back
 ACTIVATIONS = {None: 0, "relu": 1, "crelu": 2}  # as in winograd.c
 
 
@@ -243,11 +244,12 @@ class Backward:
         self.tiles, self.x, self.g, self.y = tiles, x, g, y
         self.u_size = 36 * tiles.c * tiles.f
         self.gx = empty(x.shape, x.dtype) if needs_x else None
-        self.sums = np.zeros(self.u_size + tiles.f, x.dtype) if needs_filters else None
+        self.sums = empty((self.u_size + tiles.f,), x.dtype) if needs_filters else None
         self.u = tiles.filters(w, transposed=True) if needs_x else None
         if tiles.backward_by_places:
             self._by_places()
         elif self.sums is not None:
+            self.sums.fill(0)
             sum_over_slices(self._some_images, cut(0, tiles.n, -(-tiles.n // PARTIAL_SUMS)), self.sums)
         elif self.gx is not None:
             over_slices(lambda some: self._some_images(some, None), cut(0, tiles.n, -(-tiles.n // PARTIAL_SUMS)), x)
@@ -256,8 +258,10 @@ class Backward:
         """gw = G' gU G, and the gradient of the bias."""
         if self.sums is None:
             return None, None
-        gu, gb = np.split(self.sums, [self.u_size])
-        gw = matrices(ALGORITHMS[3], gu.dtype)[2].T @ gu.reshape(36, -1)
+        gu, gb = self.sums[: self.u_size].reshape(36, -1), self.sums[self.u_size :]
+        gw, back = empty((9, gu.shape[1]), gu.dtype), matrices(ALGORITHMS[3], gu.dtype)[2].T
+        pieces = cut(0, gu.shape[1], COLUMNS)
+        over_slices(lambda some: np.matmul(back, gu[:, some], out=gw[:, some]), pieces, gu)
         return gw.reshape(3, 3, self.tiles.c, self.tiles.f), gb.copy()
 
     def _some_images(self, images: slice, sums: np.ndarray | None) -> None:
@@ -270,6 +274,8 @@ class Backward:
 
     def _by_places(self) -> None:
         gx, tiles = self.gx, self.tiles
+        if self.sums is not None:
+            self.sums[self.u_size :] = 0  # the first block writes the rest
         if gx is not None:
             over_slices(lambda images: gx[images].fill(0), cut(0, tiles.n, -(-tiles.n // SHARES)), gx)
         for block in tiles.blocks():
