@@ -135,7 +135,7 @@ class Pixels:
         """gx = U'(g W'), gw = U(x)' g and gb = sum of g, with g brought back through the activation; as needed."""
         gx = empty(x.shape, self.dtype) if needs_x else None
         matrix = self.panels(w, self.f, self.k, transposed=True) if needs_x else None
-        size = self.k * self.f
+        size = self.k * self.f if needs_w else 0
         g_rows = g.reshape(-1, self.features)
         y_rows = g_rows if y is None else y.reshape(-1, self.features)
         row = self.panel * -(-self.f // self.panel)
@@ -165,7 +165,7 @@ class Pixels:
             share = max(1, self.piece // self.per_image)
             over_slices(lambda images: some_images(images, HOST), cut(0, self.n, share), x)
             return gx, None, None
-        sums = np.zeros(size + self.f, self.dtype)
+        sums = np.zeros(size + (self.f if needs_b else 0), self.dtype)
         sum_over_slices(some_images, cut(0, self.n, self._group()), sums)
         gw = sums[:size].reshape(w.shape).copy() if needs_w else None
         return gx, gw, sums[size:].copy() if needs_b else None
