@@ -263,11 +263,11 @@ void winograd_products(long first, long last, long tiles, long inner, long colum
 
 /* gU (36, C, F) = V' gM at some places; added to what is there if `add`. */
 void winograd_filter_products(long first, long last, long tiles, long channels, long filters, const REAL *v,
-                              long v_place, long v_tile, const REAL *gm, long gm_place, long gm_tile, int add,
+                              long v_place, long v_tile, const REAL *gm, long gm_place, long gm_tile, long add,
                               REAL *gu) {
     for (long p = first; p < last; p++)
         multiply(channels, filters, tiles, (matrix){v + p * v_place, 1, v_tile},
-                 (panels){gm + p * gm_place, WIDE, gm_tile}, (result){gu + p * channels * filters, filters}, add);
+                 (panels){gm + p * gm_place, WIDE, gm_tile}, (result){gu + p * channels * filters, filters}, (int)add);
 }
 
 /* All steps, some tiles at a time, in `memory` that stays in the cache: V (or gV), then M (or gM). */
