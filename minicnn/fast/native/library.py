@@ -5,13 +5,20 @@
 There is a library for each precision.  While a C function runs, other Python threads run too: it does not hold Python's
 lock.  It believes what it is told, so whoever calls it must pass arrays in C order of the right precision and size.
 
-The compiler is $CC or cc, as everywhere.  Without one, or with MINICNN_NATIVE=0, there is no library, and the versions
-in NumPy (minicnn/fast/cpu) do the work.  A built library is kept in ~/.cache/minicnn, under a name that follows from
-the C code, the options and the processor: another machine that sees the same folder builds its own.
+The compiler is the one that CC names, with options if it has some, else cc, gcc or clang.  Where there is none, or where
+it fails, the versions in NumPy (minicnn/fast/cpu) do the work, and `problem` says why.  With MINICNN_NATIVE=0 in the
+environment they do it too; this is looked up at every use, so that a program may change its mind.
+
+A library is kept in ~/.cache/minicnn/native (in XDG_CACHE_HOME, if that is set), under a name that ends with two
+numbers.  The first follows from the C code, the compiler, the options and the processor: another machine that sees the
+same folder, and another version of minicnn, build their own.  The second follows from the library itself: a file that
+is damaged is not loaded, but built anew.  Libraries that nobody has used for a season are removed when one is built.
+The folder may be deleted at any time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -22,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +37,11 @@ import numpy as np
 
 FOLDER = Path(__file__).parent
 SWITCH = "MINICNN_NATIVE"
-OPTIONS = ["-O3", "-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"]
+PROCESSOR = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"  # this one
+OPTIONS = ["-O3", PROCESSOR, "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"]
+COMPILERS = ("cc", "gcc", "clang")
+PATIENCE = 300  # seconds for the compiler
+SEASON = 90 * 86400  # seconds
 # NumPy's character of a dtype: C's name for it, and for an integer of the same size
 PRECISIONS = {"f": ("float", "int32_t"), "d": ("double", "int64_t")}
 
@@ -79,7 +91,7 @@ class _Address:
 
 
 def kernels(dtype: Any) -> Any:
-    """The library for this precision, or None."""
+    """The library for this precision, or None if there is none; built now, if this is the first use."""
     character = np.dtype(dtype).char
     try:
         return _libraries[character]
@@ -90,13 +102,20 @@ def kernels(dtype: Any) -> Any:
             return _libraries[character]
 
 
+def switched_on() -> bool:
+    """Whether MINICNN_NATIVE allows the libraries."""
+    return os.environ.get(SWITCH) != "0"
+
+
 def available(x: object) -> bool:
-    """Whether x is an array that there is a library for."""
-    return type(x) is np.ndarray and x.dtype.char in PRECISIONS and kernels(x.dtype) is not None
+    """Whether x is an array that there is a library for, and may be used."""
+    return type(x) is np.ndarray and x.dtype.char in PRECISIONS and switched_on() and kernels(x.dtype) is not None
 
 
 def problem() -> str | None:
-    """Why there is no library for float32, in a sentence; None if there is one."""
+    """Why the library for float32 is not used, in a sentence or two; None if it is."""
+    if not switched_on():
+        return f"switched off by {SWITCH}=0."
     return None if kernels(np.float32) is not None else _problem
 
 
@@ -105,19 +124,26 @@ def lanes(dtype: Any) -> int:
     return int(kernels(dtype).lanes())
 
 
+def compiler() -> list[str]:
+    """The command that compiles, with its options: what CC says, else the first of COMPILERS that is here."""
+    asked = os.environ.get("CC", "")
+    try:
+        words = shlex.split(asked)
+    except ValueError:  # a quotation mark without its partner
+        words = [asked]
+    return words or [next(filter(shutil.which, COMPILERS), COMPILERS[0])]
+
+
 def _load(character: str) -> Any:
     """The library for a precision: kept from before, or built now; None if it cannot be."""
     global _problem
-    if os.environ.get(SWITCH) == "0":
-        _problem = f"switched off by {SWITCH}=0."
-        return None
-    name = f"{PRECISIONS[character][0]}-{_fingerprint(character)}.so"
     try:
-        library = _opened(name) or _built(name, character)
+        name = f"{PRECISIONS[character][0]}-{_fingerprint(character)}"
+        library = _kept(name) or _built(name, character)
     except (OSError, subprocess.SubprocessError) as error:
-        _problem = _explanation(error)
-        if shutil.which(_compiler()[0]):
-            print(f"minicnn: {_problem} NumPy does the work, more slowly", file=sys.stderr)
+        before, _problem = _problem, _explanation(error)
+        if shutil.which(compiler()[0]) and _problem != before:
+            print(f"minicnn: {_problem} NumPy does the work, more slowly.", file=sys.stderr)
         return None
     for function, arguments in SIGNATURES.items():
         kinds = {"p": _Address, "n": ctypes.c_long}
@@ -126,52 +152,97 @@ def _load(character: str) -> Any:
     return library
 
 
-def _opened(name: str) -> ctypes.CDLL | None:
-    """The library that was kept under this name."""
-    path = _cache() / name
-    return ctypes.CDLL(str(path)) if path.exists() else None
+def _kept(name: str) -> ctypes.CDLL | None:
+    """The library that was kept under this name, if it is there and whole, and can be loaded from there."""
+    with contextlib.suppress(OSError):
+        for path in _cache().glob(f"{name}-*.so"):
+            if path.stem == f"{name}-{_number(path.read_bytes())}":
+                library = ctypes.CDLL(str(path))
+                with contextlib.suppress(OSError):  # of a folder that we may only read
+                    os.utime(path)
+                return library
+    return None
 
 
 def _built(name: str, character: str) -> ctypes.CDLL:
     """Compile the library; keep it if there is a place for it."""
     with tempfile.TemporaryDirectory(prefix="minicnn-") as folder:
-        built = Path(folder) / name
-        files = sorted(map(str, FOLDER.glob("*.c")))
-        real, integer = PRECISIONS[character]
-        line = [*_compiler(), *OPTIONS, f"-DREAL={real}", f"-DINTEGER={integer}", *files, "-o", str(built)]
-        subprocess.run(line, check=True, capture_output=True, text=True, timeout=300)
+        built = Path(folder) / f"{name}.so"
+        line = [*compiler(), *OPTIONS, *definitions(character), *sources(), "-o", str(built)]
+        subprocess.run(line, check=True, capture_output=True, text=True, errors="replace", timeout=PATIENCE)
         try:
-            kept = _cache() / name
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = kept.with_name(f".{name}-{os.getpid()}")
-            shutil.copy(built, unfinished)
-            os.replace(unfinished, kept)  # never half a file, also if several processes do this at once
+            return ctypes.CDLL(str(_keep(built, name)))
         except OSError:
             return ctypes.CDLL(str(built))  # once loaded it needs no file
-        return ctypes.CDLL(str(kept))
+
+
+def definitions(character: str) -> list[str]:
+    """What makes the C code one of a precision."""
+    real, integer = PRECISIONS[character]
+    return [f"-DREAL={real}", f"-DINTEGER={integer}"]
+
+
+def sources() -> list[str]:
+    return sorted(map(str, FOLDER.glob("*.c")))
+
+
+def _keep(built: Path, name: str) -> Path:
+    """Copy a library to where the next process looks for it, in place of those that are damaged or long unused."""
+    folder = _cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.so"):
+        if path.match(f"{name}-*.so") or path.stat().st_mtime < time.time() - SEASON:
+            path.unlink(missing_ok=True)
+    unfinished, kept = folder / f".{name}-{os.getpid()}", folder / f"{name}-{_number(built.read_bytes())}.so"
+    shutil.copy(built, unfinished)
+    os.replace(unfinished, kept)  # never half a file, also if several processes do this at once
+    return kept
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minicnn"
-
-
-def _compiler() -> list[str]:
-    return shlex.split(os.environ.get("CC", "")) or ["cc"]
+    """The folder for libraries, which may not exist yet."""
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minicnn" / "native"
+    except RuntimeError as error:  # nobody knows where home is
+        raise FileNotFoundError(str(error)) from error
 
 
 def _fingerprint(character: str) -> str:
-    """What the library depends on: the C code, the options, and what the processor can do."""
-    code = [path.read_text() for path in sorted(FOLDER.glob("*.[ch]"))]
-    features = platform.machine()
-    if (cpuinfo := Path("/proc/cpuinfo")).exists():
-        lines = cpuinfo.read_text().splitlines()
-        features += next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    text = "\n".join([*code, *_compiler(), *OPTIONS, character, features])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """What the library depends on: the C code, the compiler, the options, and what the processor can do."""
+    code = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.[ch]"))]
+    text = "\n".join([*code, *compiler(), *OPTIONS, *definitions(character), _processor()])
+    return _number(text.encode())
+
+
+def _processor() -> str:
+    """What this processor can do."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            can = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    except OSError:
+        can = platform.processor()
+    return f"{platform.machine()} {can}"
+
+
+def _number(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _explanation(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"there is no C compiler ({_compiler()[0]}). Install one (gcc or clang), or name it in CC."
-    said = getattr(error, "stderr", None) or str(error)
-    return f"the C compiler failed ({said.strip().splitlines()[0] if said.strip() else type(error).__name__})."
+    command = compiler()[0]
+    if shutil.which(command) is None:
+        return f"there is no C compiler ({command}). Install one (gcc or clang), or name it in CC."
+    said = (getattr(error, "stderr", None) or "").strip() or str(error)
+    lines = said.splitlines()
+    line = next((line for line in lines if "error" in line.lower()), lines[0])
+    return f"the kernels in C could not be built ({line.strip()})."
+
+
+def _after_fork() -> None:
+    """In a forked child the lock may be held by a thread that is gone."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
