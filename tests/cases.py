@@ -21,6 +21,7 @@ import reference.norm
 import reference.pool
 from minicnn import Stream, ops
 from minicnn.autodiff import Op
+from minicnn.fast.fused import conv2d_activated
 from tests import draw, laws
 
 A = np.array
@@ -59,6 +60,11 @@ def _draw_concatenated(d):
 
 def _concatenated_by_loops(x, *, activation, **static):
     return reference.activation.concatenated(x, activation=getattr(reference.activation, activation.name), **static)
+
+
+def _conv2d_activated_by_loops(x, w, b, *, activation, **static):
+    y = reference.conv.conv2d(x, w, b, **static)
+    return reference.activation.relu(y) if activation == "relu" else reference.activation.crelu(y, axis=-1)
 
 
 _image = A([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]).reshape(1, 3, 3, 1)
@@ -180,6 +186,17 @@ CASES = [
         reference.conv.conv2d,
         draw.any_conv,
         laws.conv2d,
+    ),
+    Case(
+        conv2d_activated,
+        (
+            (_image, A([[1.0, 0], [0, -1]]).reshape(2, 2, 1, 1), A([3.0])),
+            {"pad": ((1, 0), (0, 0)), "activation": "crelu"},
+            A([[[1.0, 0], [0, 0]], [[0, 1], [0, 1]], [[0, 1], [0, 1]]])[None],
+        ),
+        _conv2d_activated_by_loops,
+        draw.activated(draw.any_conv),
+        laws.conv2d_activated,
     ),
     Case(
         ops.max_pool2d,

@@ -7,7 +7,9 @@ order within a finite difference.
 import numpy as np
 from hypothesis import strategies as st
 
-SMALL = st.integers(1, 4)
+from minicnn import ops
+
+SMALL, FEW = st.integers(1, 4), st.integers(1, 3)
 TINY_STEP = 1e-6  # of finite differences; values below are far wider apart
 
 
@@ -110,10 +112,10 @@ def padding(draw, most):
     return draw(st.one_of(one, st.tuples(one, one), st.tuples(st.tuples(one, one), st.tuples(one, one))))
 
 
-def conv(draw):
+def conv(draw, channels=SMALL):
     kh, kw = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     pad = padding(draw, 2)
-    n, c, f = draw(st.integers(1, 3)), draw(SMALL), draw(SMALL)
+    n, c, f = draw(st.integers(1, 3)), draw(channels), draw(channels)
     h, w = draw(st.integers(kh, kh + 4)), draw(st.integers(kw, kw + 4))
     generator = rng(draw)
     arrays = (distinct(generator, n, h, w, c), distinct(generator, kh, kw, c, f))
@@ -122,23 +124,41 @@ def conv(draw):
     return arrays, {"stride": sizes(draw, 1, 3), "pad": pad}
 
 
-def pointwise_conv(draw):
+def pointwise_conv(draw, channels=SMALL):
     """A convolution with kernel 1, which has a faster version, with and without pad."""
-    n, h, w, c, f = (draw(SMALL) for _ in range(5))
+    n, h, w, c, f = (draw(s) for s in (SMALL, SMALL, SMALL, channels, channels))
     generator = rng(draw)
     arrays = (distinct(generator, n, h, w, c), distinct(generator, 1, 1, c, f))
     return arrays + ((distinct(generator, f),) if draw(st.booleans()) else ()), {"pad": padding(draw, 2)}
 
 
-def any_conv(draw):
-    return (pointwise_conv if draw(st.integers(0, 3)) == 0 else conv)(draw)
+def any_conv(draw, channels=SMALL):
+    return (pointwise_conv if draw(st.integers(0, 3)) == 0 else conv)(draw, channels)
 
 
-def pool(draw):
+def activated(drawing):
+    """A drawn convolution with an activation: its bias is such that no output is near the kink."""
+
+    def draw_it(draw):
+        (x, w, *_), static = drawing(draw)
+        y = np.sort(ops.conv2d.textbook(x, w, **static)[0].reshape(-1, w.shape[3]), axis=0)
+        below, above = y[:1] - 1, y[:1]  # all are positive, unless there is a gap where the signs can change
+        if len(y) > 1:
+            at = np.diff(y, axis=0).argmax(axis=0)[None]
+            gap = np.take_along_axis(y, at, 0), np.take_along_axis(y, at + 1, 0)
+            wide = gap[1] - gap[0] > 1e-3
+            below, above = np.where(wide, gap[0], below), np.where(wide, gap[1], above)
+        b = -(below + above)[0] / 2
+        return (x, w, b), {**static, "activation": draw(st.sampled_from(["relu", "crelu"]))}
+
+    return draw_it
+
+
+def pool(draw, channels=FEW):
     k = sizes(draw, 1, 3)
     kh, kw = k if isinstance(k, tuple) else (k, k)
     h, w = draw(st.integers(kh, kh + 5)), draw(st.integers(kw, kw + 5))
-    x = distinct(rng(draw), draw(st.integers(1, 2)), h, w, draw(st.integers(1, 3)))
+    x = distinct(rng(draw), draw(st.integers(1, 2)), h, w, draw(channels))
     static = {"k": k, "pad": padding(draw, min(kh, kw) - 1), "ceil": draw(st.booleans())}
     if draw(st.booleans()):
         static["stride"] = sizes(draw, 1, 4)

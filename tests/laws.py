@@ -130,6 +130,15 @@ def conv2d(op, x, w, b=None, *, stride=1, pad=0):
     check_adjoint(lambda a: op(x, a, stride=stride, pad=pad), lambda r: vjp(r)[1], w)
 
 
+def conv2d_activated(op, x, w, b, *, activation, **static):
+    """The positive part minus that of the opposite is the convolution."""
+    y, opposite = op(x, w, b, activation=activation, **static), op(x, -w, -b, activation=activation, **static)
+    f = w.shape[3]
+    close((y - opposite)[..., :f], ops.conv2d(x, w, b, **static))
+    if activation == "crelu":
+        close(y[..., f:], opposite[..., :f], 0)
+
+
 def max_pool2d(op, x, **static):
     """Commutes with monotone functions; the gradient of the sum counts every window once."""
     y, vjp = op.pair(x, **static)
