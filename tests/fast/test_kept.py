@@ -10,8 +10,12 @@ from minicnn import ops
 from minicnn.fast.cpu import im2col, linear, taps, winograd, winograd_wide
 from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import winograd as cuda_winograd
+from minicnn.fast.native import im2col as native_im2col
+from minicnn.fast.native import pool as native_pool
+from minicnn.fast.native import winograd as native_winograd
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import standin_with_kernels
+from tests.fast.native.ways import needs_compiler as needs_c_compiler
 
 RNG = np.random.default_rng(0)
 IMAGES, FILTERS, BIAS = RNG.normal(size=(3, 8, 8, 16)), RNG.normal(size=(3, 3, 16, 20)), RNG.normal(size=20)
@@ -49,8 +53,11 @@ def kept(version, *arrays, **static):
 SMALL = 4096  # bytes: shapes, and the matrices of Winograd's transforms, which all layers share
 
 
+IN_C = [pytest.param(f, marks=needs_c_compiler) for f in (native_im2col.conv2d, native_winograd.conv2d)]
+
+
 @pytest.mark.parametrize(
-    "version", [ops.conv2d.textbook, im2col.conv2d, winograd.conv2d, winograd_wide.conv2d, taps.conv2d]
+    "version", [ops.conv2d.textbook, im2col.conv2d, winograd.conv2d, winograd_wide.conv2d, taps.conv2d, *IN_C]
 )
 def test_on_the_cpu_a_convolution_keeps_its_arguments_alone(version):
     """Neither its output, nor columns, nor transformed images or filters."""
@@ -58,6 +65,24 @@ def test_on_the_cpu_a_convolution_keeps_its_arguments_alone(version):
     assert size <= SMALL
     assert image
     assert filters
+
+
+@pytest.mark.parametrize("version", IN_C)
+@pytest.mark.parametrize(("activation", "halves"), [("relu", 1), ("crelu", 2)])
+def test_with_its_activation_a_convolution_keeps_what_leaves_both(version, activation, halves):
+    """What lies between the two is nowhere."""
+    size, (image, filters, _) = kept(version, IMAGES, FILTERS, BIAS, pad=1, activation=activation)
+    y = 3 * 8 * 8 * 20 * 8 * halves  # bytes
+    assert y <= size <= y + SMALL
+    assert image
+    assert filters
+
+
+@needs_c_compiler
+def test_max_pooling_keeps_a_byte_for_each_maximum():
+    size, (image,) = kept(native_pool.max_pool2d, IMAGES, k=2)
+    assert 3 * 4 * 4 * 16 <= size <= 3 * 4 * 4 * 16 + SMALL
+    assert not image
 
 
 def test_without_a_kernel_to_slide_the_same():

@@ -13,6 +13,7 @@ import pytest
 from minicnn import Stream, Tape, blas, ops, parallel
 from minicnn.models import convpool, vgg
 from minicnn.optim import SGD
+from tests.fast.native.ways import needs_compiler
 
 MODELS = {
     "convpool": lambda: convpool("crelu", scale=0.5),
@@ -20,9 +21,11 @@ MODELS = {
 }
 
 
+@pytest.mark.parametrize("native", [pytest.param("1", marks=needs_compiler, id="C"), pytest.param("0", id="NumPy")])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_training_step_gives_the_same_bits_on_1_2_and_4_threads(monkeypatch, name):
+def test_a_training_step_gives_the_same_bits_on_1_2_and_4_threads(monkeypatch, name, native):
     results = []
+    monkeypatch.setenv("MINICNN_NATIVE", native)
     x = np.random.default_rng(0).normal(size=(16, 32, 32, 3)).astype(np.float32)
     for count in (1, 2, 4):
         monkeypatch.setenv("MINICNN_THREADS", str(count))
@@ -181,18 +184,20 @@ warnings.simplefilter("ignore")
 os.environ["MINICNN_THREADS"] = "2"
 from minicnn import blas, parallel
 from minicnn.fast.cpu import memory
+from minicnn.fast.native import library
 from tests.fast.test_threads import convolve
 import numpy as np
 expected = convolve()
 held = threading.Event()
 def hold():
-    with memory._lock, parallel._lock, blas._lock:
+    with memory._lock, parallel._lock, blas._lock, library._lock:
         held.set()
         threading.Event().wait()
 threading.Thread(target=hold, daemon=True).start()
 held.wait()
 child = os.fork()
 if child == 0:
+    library._libraries.clear()
     memory.empty((memory.LEAST_BYTES,), np.uint8)
     ok = all((a == b).all() for a, b in zip(convolve(), expected))
     os._exit(0 if ok else 1)

@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 
 from minicnn import ops, parallel
-from minicnn.fast.cpu.winograd import conv2d
+from minicnn.fast.cpu import winograd
+from minicnn.fast.fused import conv2d_activated
+from minicnn.fast.native import winograd as native
 from minicnn.fast.winograd import ALGORITHMS, B_T
 from minicnn.gradcheck import check_adjoint
 from minicnn.models import convpool, vgg
 from minicnn.nn import Conv2d, describe
+from tests.fast.native.ways import COMPILER, needs_compiler
+
+every_version = pytest.mark.parametrize(
+    "conv2d", [pytest.param(winograd.conv2d, id="NumPy"), pytest.param(native.conv2d, id="C", marks=needs_compiler)]
+)
 
 NETWORKS = [
     convpool("relu"),
@@ -41,21 +48,27 @@ def test_the_algorithm_in_one_dimension(taps):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_error_in_single_precision_is_below_3e_5_of_the_largest_value(shape):
+def test_error_in_single_precision_is_below_3e_5_of_the_largest_value(monkeypatch, shape):
     """On all convolutions of all CIFAR networks, whichever version is chosen; against the textbook in float64."""
     size, (kh, kw, c, f), pad = shape
     rng = np.random.default_rng(0)
     x, w = np.maximum(rng.normal(size=(1, size, size, c)), 0), rng.normal(size=(kh, kw, c, f)) * np.sqrt(2 / (9 * c))
     y, vjp = ops.conv2d.textbook(x, w, pad=pad)
     g = rng.normal(size=y.shape)
-    single, single_vjp = ops.conv2d.pair(x.astype(np.float32), w.astype(np.float32), pad=pad)
-    pairs = zip((single, *single_vjp(g.astype(np.float32))[:2]), (y, *vjp(g)[:2]), strict=True)
-    for ours, exact in pairs:
-        assert ours.dtype == np.float32
-        assert np.abs(ours - exact).max() <= 3e-5 * np.abs(exact).max()
+    exact = (y, *vjp(g)[:2])
+    x, w, g = (a.astype(np.float32) for a in (x, w, g))
+    for native_too in "01" if COMPILER else "0":
+        monkeypatch.setenv("MINICNN_NATIVE", native_too)
+        single, single_vjp = ops.conv2d.pair(x, w, pad=pad)
+        for ours, theirs in zip((single, *single_vjp(g)[:2]), exact, strict=True):
+            assert ours.dtype == np.float32
+            assert np.abs(ours - theirs).max() <= 3e-5 * np.abs(theirs).max()
+    both, _ = conv2d_activated.pair(x, w, pad=pad, activation="crelu")
+    np.testing.assert_allclose(both, ops.crelu.textbook(single)[0], atol=1e-6 * np.abs(single).max())
 
 
-def test_the_gradients_are_exact_adjoints():
+@every_version
+def test_the_gradients_are_exact_adjoints(conv2d):
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(2, 9, 6, 5)), rng.normal(size=(3, 3, 5, 4))
     _, vjp = conv2d(x, w, pad=1)
@@ -63,7 +76,8 @@ def test_the_gradients_are_exact_adjoints():
     check_adjoint(lambda a: conv2d(x, a, pad=1)[0], lambda r: vjp(r)[1], w)
 
 
-def test_gradients_that_are_not_needed_are_not_computed():
+@every_version
+def test_gradients_that_are_not_needed_are_not_computed(conv2d):
     x, w = np.ones((1, 4, 4, 2)), np.ones((3, 3, 2, 2))
     y, vjp = conv2d(x, w, pad=1)
     full = vjp(y)
@@ -76,7 +90,8 @@ def test_gradients_that_are_not_needed_are_not_computed():
                 assert part[i] is None
 
 
-def test_one_precision_after_the_other():
+@every_version
+def test_one_precision_after_the_other(conv2d):
     """Scratch memory of one dtype, its zeros around the image included, is not taken for that of another."""
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(1, 8, 8, 24)), rng.normal(size=(3, 3, 24, 24))
@@ -86,7 +101,8 @@ def test_one_precision_after_the_other():
     np.testing.assert_array_equal(conv2d(x, w, pad=1)[0], expected)
 
 
-def test_images_of_many_sizes_take_no_more_scratch_than_the_largest(monkeypatch):
+@every_version
+def test_images_of_many_sizes_take_no_more_scratch_than_the_largest(monkeypatch, conv2d):
     rng = np.random.default_rng(0)
     monkeypatch.setenv("MINICNN_THREADS", "1")
     w = rng.normal(size=(3, 3, 6, 6))
@@ -102,8 +118,9 @@ def test_images_of_many_sizes_take_no_more_scratch_than_the_largest(monkeypatch)
     assert used() == largest
 
 
+@every_version
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-def test_what_is_not_finite_spoils_its_tiles_and_no_others():
+def test_what_is_not_finite_spoils_its_tiles_and_no_others(conv2d):
     """docs/conventions.md says so: the loops would spoil the 9 pixels around it."""
     x, w = np.ones((1, 12, 12, 8)), np.ones((3, 3, 8, 8))
     x[0, 5, 5, 0] = np.inf

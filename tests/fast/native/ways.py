@@ -1,0 +1,23 @@
+"""The kernels in C, in small pieces, so that small images are several of them; and what is needed to have the kernels."""
+
+import shutil
+
+import pytest
+
+from minicnn.fast.native import im2col, library, winograd
+
+COMPILER = shutil.which(library.compiler()[0])
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler: kernels cannot be built on this machine")
+
+HUGE = 1 << 40
+
+
+def share_out(patch, *, by_places=False, tiles=3, pixels=5, blocks=1):
+    """Pieces of so many tiles or pixels; Winograd's algorithm by tiles or by places, in blocks of so many bytes."""
+    patch.setattr(winograd, "PIECE_TILES", tiles)
+    patch.setattr(winograd, "BLOCK_BYTES", blocks)
+    for name in ("LARGE_U_BYTES",):
+        patch.setattr(winograd, name, 0 if by_places else HUGE)
+    patch.setattr(im2col, "PIECE_BYTES", 1)
+    patch.setattr(im2col, "LEAST_PIXELS", pixels)
+    patch.setattr(im2col, "LEAST_PRODUCTS", 1)
