@@ -19,8 +19,8 @@ def runtime(name):
     return path if path.is_absolute() else None
 
 
-def sanitised(*arguments):
-    """`python ...` with the sanitisers; the exit code and all output."""
+def sanitised(*arguments, **more):
+    """`python ...` with the sanitisers, and more variables in its environment; the exit code and all output."""
     libraries = [runtime(name) for name in ("libasan.so", "libubsan.so")]
     if None in libraries:
         pytest.skip("g++ has no sanitisers here (libasan, libubsan)")
@@ -31,6 +31,7 @@ def sanitised(*arguments):
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "MINICNN_SANITISE": "1",
         "PYTHONMALLOC": "malloc",
+        **more,
     }
     done = subprocess.run(
         [sys.executable, *arguments],

@@ -1,0 +1,82 @@
+"""Every kernel in C on awkward sizes, against the textbook: a program, for builds that need a process of their own.
+
+CC="gcc -fsanitize=address" ... python -m tests.fast.native.cases float32 8
+
+It is told the precision and how many numbers a vector must have.  Arrays end where their memory ends, so that a
+sanitiser sees who reads on.
+"""
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from minicnn import ops
+from minicnn.fast.fused import conv2d_activated
+from minicnn.fast.native import im2col, library, pool, winograd
+from tests.fast.native.ways import share_out
+
+CHANNELS = [(1, 1), (3, 5), (7, 9), (8, 16), (13, 17), (33, 31)]
+POOLS = [{"k": 2}, {"k": 3, "stride": 2, "pad": 1, "ceil": True}, {"k": (3, 2), "stride": (1, 3), "pad": (2, 1)}]
+
+
+def exact_scratch(name, shape, dtype):
+    return np.empty(shape, dtype)
+
+
+def check(op, version, tolerance, arrays, **static):
+    y, vjp = version(*arrays, **static)
+    doubles = [None if a is None else a.astype(np.float64) for a in arrays]
+    expected, expected_vjp = op.textbook(*doubles, **static)
+    g = np.random.default_rng(1).normal(size=y.shape).astype(y.dtype)
+    for ours, theirs in zip((y, *vjp(g)), (expected, *expected_vjp(g.astype(np.float64))), strict=True):
+        if theirs is not None:
+            assert ours.dtype == g.dtype
+            assert np.abs(ours - theirs).max() <= tolerance * np.abs(theirs).max(), (version, static, arrays[0].shape)
+
+
+def convolutions(dtype, tolerance):
+    rng = np.random.default_rng(0)
+    for (c, f), by_places in ((pair, places) for pair in CHANNELS for places in (False, True)):
+        x, b = rng.normal(size=(3, 9, 6, c)).astype(dtype), (40 * rng.choice([-1, 1], f)).astype(dtype)  # no kink is near
+        with pytest.MonkeyPatch.context() as patch:
+            share_out(patch, by_places=by_places)
+            for module in (im2col, winograd):
+                patch.setattr(module, "scratch", exact_scratch)
+            for k, stride, pad, version in (
+                (3, 1, 1, winograd.conv2d),
+                (3, 1, ((0, 2), (1, 0)), winograd.conv2d),
+                (1, 1, 0, im2col.conv2d),
+                (1, 2, 1, im2col.conv2d),
+                (3, 2, 1, im2col.conv2d),
+                (5, 1, (4, 0), im2col.conv2d),
+            ):
+                if by_places and version is im2col.conv2d:
+                    continue
+                w = (rng.uniform(-1, 1, (k, k, c, f)) / (k * k * c)).astype(dtype)
+                static = {"pad": pad} | ({} if version is winograd.conv2d else {"stride": stride})
+                check(ops.conv2d, version, tolerance, (x, w, None), **static)
+                for activation in ("relu", "crelu"):
+                    check(conv2d_activated, version, tolerance, (x, w, b), activation=activation, **static)
+        with pytest.MonkeyPatch.context() as patch:
+            share_out(patch, by_places=by_places, tiles=64, pixels=200, blocks=1 << 26)  # large products
+            check(ops.conv2d, winograd.conv2d, tolerance, (x, w[:3, :3].copy(), b), pad=2)
+            check(ops.conv2d, im2col.conv2d, tolerance, (x, w, b), pad=2)
+
+
+def main(precision, lanes):
+    os.environ["MINICNN_FAST"] = "0"  # for the textbook of conv2d_activated
+    dtype, tolerance = np.dtype(precision), 3e-5 if precision == "float32" else 1e-13
+    assert library.kernels(dtype) is not None, library._problem
+    assert library.lanes(dtype) == int(lanes), library.lanes(dtype)
+    convolutions(dtype, tolerance)
+    for c in sorted({c for pair in CHANNELS for c in pair}):
+        x = np.random.default_rng(0).permutation(2 * 7 * 8 * c).reshape(2, 7, 8, c).astype(dtype)
+        for static in POOLS:
+            check(ops.max_pool2d, pool.max_pool2d, tolerance, (x,), **static)
+    print("all kernels are right")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
