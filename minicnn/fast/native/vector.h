@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__)
+#if defined(REGISTER)
+/* as a test would have it: the compiler makes of a vec what the processor has */
+#elif defined(__AVX512F__)
 #define REGISTER 64 /* bytes */
 #elif defined(__AVX__)
 #define REGISTER 32
