@@ -135,7 +135,9 @@ def test_equals_the_textbook(name, data):
         patch.setattr(winograd, "LEAST_TILES", 1)
         patch.setattr(winograd_wide, "BLOCK_BYTES", pieces)
         if name.startswith("C:"):
-            tiles, pixels, blocks = (data.draw(st.sampled_from(some)) for some in ([1, 7, 64], [1, 5, 48], [1, 1 << 20]))
+            tiles, pixels, blocks = (
+                data.draw(st.sampled_from(some)) for some in ([1, 7, 64], [1, 5, 48], [1, 1 << 20])
+            )
             share_out(patch, by_places="places" in name, tiles=tiles, pixels=pixels, blocks=blocks)
         patch.setenv("MINICNN_THREADS", str(data.draw(st.integers(1, 3))))
         y, vjp = version(*arrays, **static)
@@ -259,7 +261,7 @@ def test_a_convolution_that_there_is_not_is_refused(monkeypatch):
 
 
 def test_the_rule_that_chooses(monkeypatch):
-    """Without a C compiler: Winograd for wide 3x3 layers with stride 1, tap by tap for tiny images, im2col for the rest."""
+    """Among those in NumPy: Winograd for wide 3x3 layers, tap by tap for tiny images, im2col for the rest."""
     monkeypatch.setenv("MINICNN_NATIVE", "0")
     wide, narrow = np.ones((2, 8, 8, 96), np.float32), np.ones((2, 8, 8, 3), np.float32)
     wider, tiny = np.ones((2, 4, 4, 512), np.float32), np.ones((2, 2, 2, 96), np.float32)

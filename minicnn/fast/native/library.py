@@ -5,9 +5,9 @@
 There is a library for each precision.  While a C function runs, other Python threads run too: it does not hold Python's
 lock.  It believes what it is told, so whoever calls it must pass arrays in C order of the right precision and size.
 
-The compiler is the one that CC names, with options if it has some, else cc, gcc or clang.  Where there is none, or where
-it fails, the versions in NumPy (minicnn/fast/cpu) do the work, and `problem` says why.  With MINICNN_NATIVE=0 in the
-environment they do it too; this is looked up at every use, so that a program may change its mind.
+The compiler is the one that CC names, with options if it has some, else cc, gcc or clang.  Where there is none, or
+where it fails, the versions in NumPy (minicnn/fast/cpu) do the work, and `problem` says why.  With MINICNN_NATIVE=0 in
+the environment they do it too; this is looked up at every use, so that a program may change its mind.
 
 A library is kept in ~/.cache/minicnn/native (in XDG_CACHE_HOME, if that is set), under a name that ends with two
 numbers.  The first follows from the C code, the compiler, the options and the processor: another machine that sees the
@@ -141,9 +141,10 @@ def _load(character: str) -> Any:
         name = f"{PRECISIONS[character][0]}-{_fingerprint(character)}"
         library = _kept(name) or _built(name, character)
     except (OSError, subprocess.SubprocessError) as error:
-        before, _problem = _problem, _explanation(error)
-        if shutil.which(compiler()[0]) and _problem != before:
-            print(f"minicnn: {_problem} NumPy does the work, more slowly.", file=sys.stderr)
+        if not _problem:  # else it has been said
+            _problem = _explanation(error)
+            if shutil.which(compiler()[0]):
+                print(f"minicnn: {_problem} NumPy does the work, more slowly.", file=sys.stderr)
         return None
     for function, arguments in SIGNATURES.items():
         kinds = {"p": _Address, "n": ctypes.c_long}
@@ -232,10 +233,14 @@ def _explanation(error: Exception) -> str:
     command = compiler()[0]
     if shutil.which(command) is None:
         return f"there is no C compiler ({command}). Install one (gcc or clang), or name it in CC."
-    said = (getattr(error, "stderr", None) or "").strip() or str(error)
-    lines = said.splitlines()
-    line = next((line for line in lines if "error" in line.lower()), lines[0])
-    return f"the kernels in C could not be built ({line.strip()})."
+    if isinstance(error, subprocess.TimeoutExpired):
+        said = f"{command} took longer than {PATIENCE} seconds"
+    elif isinstance(error, subprocess.CalledProcessError):
+        lines = [*error.stderr.strip().splitlines(), f"{command} ended with exit code {error.returncode}"]
+        said = next((line.strip() for line in lines if "error" in line.lower()), lines[0])
+    else:
+        said = str(error)
+    return f"the kernels in C could not be built ({said})."
 
 
 def _after_fork() -> None:

@@ -38,34 +38,42 @@ def test_no_warnings_for_any_width_of_vectors(compiler, precision, vectors, tmp_
         assert done.returncode == 0, done.stderr
 
 
-@needs_avx
-@needs_compiler
-def test_narrow_vectors():
-    """As on a processor without AVX: 2 doubles in a register.  With all optimisations, and warnings are errors."""
-    line = [sys.executable, "-m", "tests.fast.native.cases", "float64", "2"]
-    environment = {"CC": f"{COMPILER} -mno-avx -Wall -Wextra -Werror", "XDG_CACHE_HOME": str(CACHE)}
-    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment})
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture
-def sanitising_gcc():
-    """For CC: it appends options, so that they count, and is not itself run with the sanitisers."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc here")
-    script = f'#!/bin/sh\nunset LD_PRELOAD\nexec gcc "$@" {SANITISERS}\n'
-    path = CACHE / f"gcc-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
+def with_options(compiler, options):
+    """For CC: a script that appends options, so that they count, and is not itself run with sanitisers."""
+    script = f'#!/bin/sh\nunset LD_PRELOAD\nexec {compiler} "$@" {options}\n'
+    path = CACHE / f"cc-{hashlib.sha256(script.encode()).hexdigest()[:8]}"
     CACHE.mkdir(exist_ok=True)
     path.write_text(script)
     path.chmod(0o755)
     return {"CC": str(path), "XDG_CACHE_HOME": str(CACHE)}
 
 
+@needs_avx
+@needs_compiler
+@pytest.mark.parametrize(
+    ("precision", "lanes", "options"),
+    [
+        ("float32", "4", "-mno-avx -Wall -Wextra -Werror"),  # and with all optimisations warnings are errors
+        ("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi"),
+    ],
+)
+def test_processors_with_narrower_and_with_wider_registers(precision, lanes, options):
+    """The code for 16 and for 64 bytes, in instructions that this one has."""
+    line = [sys.executable, "-m", "tests.fast.native.cases", precision, lanes]
+    environment = {**os.environ, **with_options(COMPILER, options)}
+    done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def sanitising_gcc():
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc here")
+    return with_options("gcc", SANITISERS)
+
+
 def test_kernels_touch_nothing_but_their_arrays(sanitising_gcc):
-    lanes = "8" if X86 and "-mno-avx" not in os.environ.get("CC", "") else "4"
-    if "avx512f" in library._processor().split():
-        lanes = "16"
-    code, output = sanitised("-m", "tests.fast.native.cases", "float32", lanes, **sanitising_gcc)
+    code, output = sanitised("-m", "tests.fast.native.cases", "float32", **sanitising_gcc)
     assert code == 0, output[-5000:]
 
 

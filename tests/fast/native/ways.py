@@ -1,4 +1,4 @@
-"""The kernels in C, in small pieces, so that small images are several of them; and what is needed to have the kernels."""
+"""The kernels in C, shared out in pieces so small that small images are several of them."""
 
 import shutil
 
