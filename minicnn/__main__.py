@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from minicnn import __version__
 from minicnn.backend import gpu_names, gpu_problem
 from minicnn.console import reader_gone
+from minicnn.fast.native import library
 from minicnn.parallel import threads, usable_cores
 
 
@@ -23,6 +24,7 @@ def report() -> list[tuple[str, str]]:
         ("cpu", f"{_cpu_name()}, {len(usable_cores())} of {os.cpu_count()} cores usable"),
         *(("blas", line) for line in _blas()),
         ("threads", f"{threads()} workers, each with one BLAS thread (MINICNN_THREADS)"),
+        ("native", _native()),
         ("cupy", _cupy()),
         ("gpus", _gpus()),
         ("MINICNN_FAST", os.environ.get("MINICNN_FAST", "not set (fast versions on)")),
@@ -52,6 +54,14 @@ def _blas() -> list[str]:
         f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads, {pool.get('architecture', '?')}"
         for pool in pools
     ] or ["not recognised by threadpoolctl: its threads cannot be controlled"]
+
+
+def _native() -> str:
+    """About the kernels in C, which are built now if they never were."""
+    problem = library.problem()
+    if problem:
+        return f"no kernels in C: {problem} NumPy does their work, more slowly"
+    return f"kernels in C, built by {' '.join(library.compiler())} for vectors of {library.lanes('f')} float32"
 
 
 def _cupy() -> str:

@@ -10,13 +10,14 @@ import pytest
 import threadpoolctl
 
 from minicnn import __main__, __version__
+from minicnn.fast.native import library
 
 
 def test_the_report_of_this_machine():
     out = subprocess.run([sys.executable, "-m", "minicnn"], capture_output=True, text=True, check=True).stdout
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert lines["minicnn"] == __version__
-    assert {"python", "numpy", "scipy", "cpu", "blas", "cupy", "gpus", "MINICNN_FAST"} <= set(lines)
+    assert {"python", "numpy", "scipy", "cpu", "blas", "native", "cupy", "gpus", "MINICNN_FAST"} <= set(lines)
     assert "threads" in lines["blas"]
 
 
@@ -24,12 +25,21 @@ def test_where_little_is_known(monkeypatch):
     monkeypatch.setattr(threadpoolctl, "threadpool_info", list)
     monkeypatch.setattr(__main__, "version", mock.Mock(side_effect=__main__.PackageNotFoundError))
     monkeypatch.setattr(__main__, "gpu_problem", lambda: None)
+    monkeypatch.setattr(library, "problem", lambda: "there is no C compiler.")
     monkeypatch.setattr(__main__, "gpu_names", lambda: ["gpu:0 Some card, 80.0 GiB"])
     monkeypatch.setattr(builtins, "open", mock.Mock(side_effect=OSError))
     lines = dict(__main__.report())
     assert lines["cupy"] == lines["scipy"] == "not installed"
     assert "cannot be controlled" in lines["blas"]
+    assert lines["native"] == "no kernels in C: there is no C compiler. NumPy does their work, more slowly"
     assert lines["gpus"] == "gpu:0 Some card, 80.0 GiB"
+
+
+def test_the_kernels_in_c(monkeypatch):
+    monkeypatch.setenv("CC", "some-cc -O2")
+    monkeypatch.setattr(library, "problem", lambda: None)
+    monkeypatch.setattr(library, "lanes", lambda dtype: 8)
+    assert dict(__main__.report())["native"] == "kernels in C, built by some-cc -O2 for vectors of 8 float32"
 
 
 def test_nonsense_is_refused():

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
+from minicnn.backend import CPU, fast_versions
 from minicnn.cuda import TF32
+from minicnn.fast.native.library import problem
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
 
@@ -52,5 +54,8 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "device": str(device),
         "fast": os.environ.get("MINICNN_FAST", "1"),
+        "native": device is CPU
+        and fast_versions()
+        and problem() is None,  # runs before there were kernels in C lack it
         "tf32": os.environ.get(TF32, "0"),
     }

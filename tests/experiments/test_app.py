@@ -16,6 +16,7 @@ from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
 from minicnn.cuda import TF32
+from tests.devices import STANDIN
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,19 @@ def test_tf32_is_off_until_asked_for(monkeypatch):
     assert environment(CPU)["tf32"] == "0"
     get_device("cpu", tf32=True)
     assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+
+
+def test_whether_kernels_in_c_computed_a_result_is_kept(monkeypatch):
+    """On the CPU, if they are there and neither switch says no."""
+    monkeypatch.delenv("MINICNN_FAST", raising=False)
+    monkeypatch.setattr("experiments.cli.environment.problem", lambda: None)
+    assert environment(CPU)["native"] is True
+    assert environment(STANDIN)["native"] is False
+    monkeypatch.setenv("MINICNN_FAST", "0")
+    assert environment(CPU)["native"] is False
+    monkeypatch.delenv("MINICNN_FAST")
+    monkeypatch.setattr("experiments.cli.environment.problem", lambda: "there is no C compiler.")
+    assert environment(CPU)["native"] is False
 
 
 def test_a_processor_is_named_with_the_instructions_that_matter(tmp_path):
