@@ -37,10 +37,12 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
         return cells
 
     noted = maxima(empty(y.shape, np.uint8) if recording() else None)  # in inference nobody asks for them
+    again = maxima if noted is None else None  # it keeps x, which a derivative with notes must not
+    x_shape, y_shape = x.shape, y.shape
 
     def vjp(g: np.ndarray) -> Grads:
-        cells = maxima(empty(y.shape, np.uint8)) if noted is None else noted
-        g, gx = np.ascontiguousarray(g), empty(x.shape, dtype)
+        cells = noted if again is None else again(empty(y_shape, np.uint8))
+        g, gx = np.ascontiguousarray(g), empty(x_shape, dtype)
 
         def work(p: slice) -> None:
             steps.pool_max_adjoint(g, cells, shape, p.start, p.stop, gx)
