@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from minicnn.fast.cpu import memory
+from minicnn.fast.native.kept import _kept
 
 SHAPE = (300, 1000)  # of float32: above the least size
 MIB = 1 << 20  # the least size
@@ -14,6 +15,7 @@ MIB = 1 << 20  # the least size
 
 @pytest.fixture(autouse=True)
 def empty_shelf():
+    _kept.clear()  # what networks of other tests keep of their weights
     memory.clear()
     yield
     memory.clear()

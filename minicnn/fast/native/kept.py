@@ -28,9 +28,10 @@ _kept: dict[tuple[int, str], Kept] = {}
 
 def kept(w: np.ndarray, kind: str, make: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """make(w), or what it gave when w last had this content; w is in C order."""
-    if recording():
-        return make(w)
     key = (id(w), kind)
+    if recording():
+        _kept.pop(key, None)  # it would lie there throughout the training
+        return make(w)
     found = _kept.get(key)
     if found is not None and found.weights() is w and kernels(w.dtype).same_bytes(found.copy, w, w.nbytes):
         return found.made
