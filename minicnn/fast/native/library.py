@@ -83,10 +83,7 @@ class _Address:
             return None if array is None else ctypes.byref(array)
         try:
             return ctypes.byref(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-        except (
-            TypeError,
-            ValueError,
-        ):  # of arrays that are empty, read-only or not contiguous; it is three times as slow
+        except (TypeError, ValueError):  # it is empty, read-only or not contiguous; this is three times as slow
             return ctypes.c_void_p(array.ctypes.data)
 
 

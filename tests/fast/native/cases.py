@@ -6,13 +6,14 @@ It is told the precision, and may be told how many numbers a vector must have.  
 that a sanitiser sees who reads on.
 """
 
+import itertools
 import os
 import sys
 
 import numpy as np
 import pytest
 
-from minicnn import ops
+from minicnn import Tape, ops
 from minicnn.fast.fused import conv2d_activated
 from minicnn.fast.native import im2col, library, pool, winograd
 from tests.fast.native.ways import share_out
@@ -34,6 +35,9 @@ def check(op, version, tolerance, arrays, **static):
         if theirs is not None:
             assert ours.dtype == g.dtype
             assert np.abs(ours - theirs).max() <= tolerance * np.abs(theirs).max(), (version, static, arrays[0].shape)
+    if op.selective:
+        for needs in itertools.product([False, True], repeat=3):
+            vjp(g, needs)  # for the sanitisers: the numbers are tested elsewhere
 
 
 def convolutions(dtype, tolerance):
@@ -75,6 +79,8 @@ def main(precision, lanes=None):
     for c in sorted({c for pair in CHANNELS for c in pair}):
         x = np.random.default_rng(0).permutation(2 * 7 * 8 * c).reshape(2, 7, 8, c).astype(dtype)
         for static in POOLS:
+            with Tape():  # then it notes the maxima at once
+                check(ops.max_pool2d, pool.max_pool2d, tolerance, (x,), **static)
             check(ops.max_pool2d, pool.max_pool2d, tolerance, (x,), **static)
     print("all kernels are right")
 

@@ -1,5 +1,6 @@
 """The kernels in C once more as other compilers and processors would have them, and under sanitisers."""
 
+import ctypes
 import hashlib
 import os
 import re
@@ -99,16 +100,23 @@ def c_code():
 def test_functions_take_what_they_are_given():
     """The signatures in Python are those in C; numbers are long throughout, which is how they are passed."""
     found = {}
-    for name, parameters in re.findall(r"^void (\w+)\(([^)]*)\) \{", c_code(), re.M):
-        kinds = [p.strip() for p in parameters.split(",")]
+    for name, parameters in re.findall(r"^(?:void|long) (\w+)\(([^)]*)\) \{", c_code(), re.M):
+        kinds = [p.strip() for p in parameters.split(",") if p != "void"]
         if name != "multiply":  # C's own
             assert all("*" in p or re.fullmatch(r"long \w+", p) for p in kinds), name
             found[name] = "".join("p" if "*" in p else "n" for p in kinds)
     assert found == library.SIGNATURES
 
 
-@pytest.mark.parametrize(("structure", "name"), [(im2col.Shape, "windows"), (winograd.Grid, "grid")])
+@pytest.mark.parametrize(
+    ("structure", "name"), [(im2col.Shape, "windows"), (winograd.Grid, "grid"), (winograd.Layer, "layer")]
+)
 def test_structures_are_laid_out_alike(structure, name):
     (body,) = re.findall(rf"typedef struct \{{([^}}]*)\}} {name};", c_code())
-    lines = re.findall(r"^ *long ([\w, ]+);", body, re.M)
-    assert [field for line in lines for field in line.split(", ")] == [field for field, _ in structure._fields_]
+    found = re.findall(r"^ *(long|grid) ([\w, ]+);", body, re.M)
+    fields = [(field, kind) for kind, fields in found for field in fields.split(", ")]
+    kinds = {"long": ctypes.c_long, "grid": winograd.Grid}
+    shorter = {"inputs": "in", "outputs": "out"}  # `in` is no name in Python
+    assert [(shorter.get(field, field), kind) for field, kind in structure._fields_] == [
+        (field, kinds[kind]) for field, kind in fields
+    ]

@@ -27,7 +27,7 @@ def empty_library(tmp_path_factory):
     if COMPILER is None:
         pytest.skip("no C compiler: kernels cannot be built on this machine")
     folder = tmp_path_factory.mktemp("library")
-    text = "long lanes(void) { return 1; }\n" + "".join(f"void {name}(void) {{}}\n" for name in library.SIGNATURES)
+    text = "".join(f"long {name}(void) {{ return 1; }}\n" for name in library.SIGNATURES)
     (folder / "empty.c").write_text(text)
     subprocess.run([COMPILER, "-shared", "-fPIC", "-o", "empty.so", "empty.c"], cwd=folder, check=True)
     return folder / "empty.so"
