@@ -64,7 +64,7 @@ SIGNATURES = {
     "winograd_output_adjoint": "pppnnnnpnn",
     "winograd_forward": "ppppnnpp",
     "winograd_backward": "pppppnnppp",
-    "winograd_filters": "pnnnnnp",
+    "winograd_filters": "pnnnnnnp",
     "winograd_products": "nnnnnpnnppnn",
     "winograd_filter_products": "nnnnnpnnpnnnp",
 }

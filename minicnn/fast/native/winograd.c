@@ -1,4 +1,5 @@
-/* The steps of Winograd's algorithm F(4x4, 3x3); minicnn/fast/winograd.py explains them, and the names are the same.
+/* The steps of Winograd's algorithms F(4x4, 3x3) and F(2x2, 5x5); minicnn/fast/winograd.py explains them, and the names
+   are the same.
 
    Tiles are numbered through all images of a batch.  V, M and their gradients have 36 places, a number of tiles and
    some channels; `place` and `tile` are the steps between them, in numbers.
@@ -17,6 +18,7 @@ typedef struct {
     long channels;         /* of these, the number that is worked on */
     long rows, columns;    /* of tiles in an image */
     long top, left;        /* how far the first tile begins above and left of the image */
+    long outputs;          /* of a tile along each axis, which is the step from a tile to the next: 4 or 2 */
 } grid;
 
 typedef struct {
@@ -27,7 +29,7 @@ typedef struct {
 /* The addresses of the side x side pixels of a tile; `outside` for those that are not in the image. */
 INLINE void pixels_of(REAL *images, const grid *g, long tile, const int side, REAL *outside, REAL **pixel) {
     const long image = tile / (g->rows * g->columns), within = tile % (g->rows * g->columns);
-    const long top = within / g->columns * 4 - g->top, left = within % g->columns * 4 - g->left;
+    const long top = within / g->columns * g->outputs - g->top, left = within % g->columns * g->outputs - g->left;
     for (int i = 0; i < side; i++) {
         const long y = top + i;
         for (int j = 0; j < side; j++) {
@@ -64,24 +66,33 @@ INLINE void input_matrix_transposed(const vec *v, const int step, vec *d, const 
     d[5 * out] = v[5 * step];
 }
 
-INLINE void output_matrix(const vec *m, const int step, vec *y, const int out) {
+INLINE void output_matrix(const int outputs, const vec *m, const int step, vec *y, const int out) {
     const vec sum12 = m[step] + m[2 * step], less12 = m[step] - m[2 * step];
     const vec sum34 = m[3 * step] + m[4 * step], less34 = m[3 * step] - m[4 * step];
     y[0] = m[0] + sum12 + sum34;
     y[out] = less12 + 2 * less34;
-    y[2 * out] = sum12 + 4 * sum34;
-    y[3 * out] = less12 + 8 * less34 + m[5 * step];
+    if (outputs == 2) {
+        y[out] += m[5 * step];
+    } else {
+        y[2 * out] = sum12 + 4 * sum34;
+        y[3 * out] = less12 + 8 * less34 + m[5 * step];
+    }
 }
 
-INLINE void output_matrix_transposed(const vec *g, const int step, vec *m, const int out) {
-    const vec even = g[0] + g[2 * step], odd = g[step] + g[3 * step];
-    const vec fours = g[0] + 4 * g[2 * step], eights = 2 * g[step] + 8 * g[3 * step];
+INLINE void output_matrix_transposed(const int outputs, const vec *g, const int step, vec *m, const int out) {
+    vec even = g[0], odd = g[step], fours = g[0], eights = 2 * g[step];
+    if (outputs == 4) {
+        even += g[2 * step];
+        odd += g[3 * step];
+        fours += 4 * g[2 * step];
+        eights += 8 * g[3 * step];
+    }
     m[0] = g[0];
     m[out] = even + odd;
     m[2 * out] = even - odd;
     m[3 * out] = fours + eights;
     m[4 * out] = fours - eights;
-    m[5 * out] = g[3 * step];
+    m[5 * out] = g[(outputs - 1) * step];
 }
 
 INLINE void input_tile(REAL *const *x, long c, const int count, places v) {
@@ -134,24 +145,47 @@ void winograd_input_adjoint(REAL *gv_at, long place, long tile, const grid *g, l
     }
 }
 
-INLINE void output_tile(places m, long c, const int count, const REAL *bias, const int activation, long second,
-                        REAL *const *y) {
+INLINE void output_tile(const int outputs, places m, long c, const int count, const REAL *bias, const int activation,
+                        long second, REAL *const *y) {
     vec half[24];
     UNROLL for (int i = 0; i < 6; i++) {
         vec in[6];
         UNROLL for (int j = 0; j < 6; j++) in[j] = load(m.at + (6 * i + j) * m.place + c, count);
-        output_matrix(in, 1, half + 4 * i, 1);
+        output_matrix(outputs, in, 1, half + outputs * i, 1);
     }
     const vec b = bias ? load(bias + c, count) : (vec){0};
-    UNROLL for (int j = 0; j < 4; j++) {
+    UNROLL for (int j = 0; j < outputs; j++) {
         vec out[4];
-        output_matrix(half + j, 4, out, 1);
-        UNROLL for (int i = 0; i < 4; i++) {
-            REAL *at = y[4 * i + j] + c;
-            activate(activation, out[i] + b, at, second, count);
-        }
+        output_matrix(outputs, half + j, outputs, out, 1);
+        UNROLL for (int i = 0; i < outputs; i++)
+            activate(activation, out[i] + b, y[outputs * i + j] + c, second, count);
     }
 }
+
+/* `step`, in which `outputs` and `kind` are constants, for the algorithm and the activation at hand. */
+#define FOR_EACH_KIND(algorithm, activation, step)       \
+    do {                                                 \
+        if ((algorithm) == 4) {                          \
+            enum { outputs = 4 };                        \
+            FOR_EACH_ACTIVATION(activation, step);       \
+        } else {                                         \
+            enum { outputs = 2 };                        \
+            FOR_EACH_ACTIVATION(activation, step);       \
+        }                                                \
+    } while (0)
+#define FOR_EACH_ACTIVATION(activation, step) \
+    do {                                      \
+        if ((activation) == NOTHING) {        \
+            enum { kind = NOTHING };          \
+            step;                             \
+        } else if ((activation) == RELU) {    \
+            enum { kind = RELU };             \
+            step;                             \
+        } else {                              \
+            enum { kind = CRELU };            \
+            step;                             \
+        }                                     \
+    } while (0)
 
 /* Y = A' M A, plus the bias if there is one, through the activation; CReLU's second half begins `second` channels
    after the first. */
@@ -159,26 +193,23 @@ void winograd_output(REAL *m_at, long place, long tile, const REAL *bias, const 
                      long activation, long second, REAL *y) {
     REAL nowhere[2 * MOST_CHANNELS];
     places m = {m_at, place, tile};
-    for (long i = first; i < last; i++, m.at += m.tile) {
-        REAL *pixel[16];
-        pixels_of(y, g, i, 4, nowhere, pixel);
-        if (activation == NOTHING)
-            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, NOTHING, 0, pixel));
-        else if (activation == RELU)
-            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, RELU, 0, pixel));
-        else
-            OVER_CHANNELS(c, count, g->channels, output_tile(m, c, count, bias, CRELU, second, pixel));
-    }
+    for (long i = first; i < last; i++, m.at += m.tile)
+        FOR_EACH_KIND(g->outputs, activation, {
+            REAL *pixel[outputs * outputs];
+            pixels_of(y, g, i, outputs, nowhere, pixel);
+            OVER_CHANNELS(c, count, g->channels, output_tile(outputs, m, c, count, bias, kind, second, pixel));
+        });
 }
 
-INLINE void output_tile_adjoint(REAL *const *g, REAL *const *y, long c, const int count, const int activation,
-                                long second, places gm) {
+INLINE void output_tile_adjoint(const int outputs, REAL *const *g, REAL *const *y, long c, const int count,
+                                const int activation, long second, places gm) {
     vec in[16], half[24];
-    UNROLL for (int i = 0; i < 16; i++) in[i] = before(activation, g[i] + c, y[i] + c, second, count);
-    UNROLL for (int j = 0; j < 4; j++) output_matrix_transposed(in + j, 4, half + j, 4);
+    UNROLL for (int i = 0; i < outputs * outputs; i++) in[i] = before(activation, g[i] + c, y[i] + c, second, count);
+    UNROLL for (int j = 0; j < outputs; j++)
+        output_matrix_transposed(outputs, in + j, outputs, half + j, outputs);
     UNROLL for (int i = 0; i < 6; i++) {
         vec out[6];
-        output_matrix_transposed(half + 4 * i, 1, out, 1);
+        output_matrix_transposed(outputs, half + outputs * i, 1, out, 1);
         UNROLL for (int j = 0; j < 6; j++) store(gm.at + (6 * i + j) * gm.place + c, out[j], count);
     }
 }
@@ -187,49 +218,60 @@ INLINE void output_tile_adjoint(REAL *const *g, REAL *const *y, long c, const in
 void winograd_output_adjoint(REAL *gy, REAL *y, const grid *g, long first, long last, long activation, long second,
                              REAL *gm_at, long place, long tile) {
     places gm = {gm_at, place, tile};
-    for (long i = first; i < last; i++, gm.at += gm.tile) {
-        REAL *slope[16], *value[16];
-        pixels_of(gy, g, i, 4, zeros, slope);
-        pixels_of(y, g, i, 4, zeros, value);
-        if (activation == NOTHING)
-            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, slope, c, count, NOTHING, 0, gm));
-        else if (activation == RELU)
-            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, value, c, count, RELU, 0, gm));
-        else
-            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(slope, value, c, count, CRELU, second, gm));
-    }
+    for (long i = first; i < last; i++, gm.at += gm.tile)
+        FOR_EACH_KIND(g->outputs, activation, {
+            REAL *slope[outputs * outputs];
+            REAL *value[outputs * outputs];
+            pixels_of(gy, g, i, outputs, zeros, slope);
+            pixels_of(y, g, i, outputs, zeros, value);
+            OVER_CHANNELS(c, count, g->channels, output_tile_adjoint(outputs, slope, value, c, count, kind, second, gm));
+        });
 }
 
 /* The filters. */
 
-static const REAL filter_matrix[6][3] = {
-    {1 / (REAL)4, 0, 0},
-    {-1 / (REAL)6, -1 / (REAL)6, -1 / (REAL)6},
-    {-1 / (REAL)6, 1 / (REAL)6, -1 / (REAL)6},
-    {1 / (REAL)24, 1 / (REAL)12, 1 / (REAL)6},
-    {1 / (REAL)24, -1 / (REAL)12, 1 / (REAL)6},
-    {0, 0, 1},
-};
+/* G (6, taps): powers of the points 0, 1, -1, 2 and -2, scaled; and infinity, which sees the last tap alone. */
+INLINE REAL filter_matrix(const int taps, int i, int j) {
+    static const REAL point[] = {0, 1, -1, 2, -2}, scale[] = {6, -4, -4, 1, 1};
+    if (i == 5) return j == taps - 1;
+    REAL power = 1;
+    for (int k = 0; k < j; k++) power *= point[i];
+    return scale[i] / 24 * power;
+}
 
-INLINE vec filter_row(int i, vec a, vec b, vec c) {
-    return filter_matrix[i][0] * a + filter_matrix[i][1] * b + filter_matrix[i][2] * c;
+/* U of one channel and LANES filters, whose taps begin at w, `step` apart. */
+INLINE void filter_tile(const int taps, const REAL *w, long step, REAL *u, long place) {
+    vec half[6 * 5];
+    UNROLL for (int i = 0; i < 6; i++)
+        UNROLL for (int j = 0; j < taps; j++) {
+            half[taps * i + j] = (vec){0};
+            UNROLL for (int k = 0; k < taps; k++)
+                half[taps * i + j] += filter_matrix(taps, i, k) * load(w + (taps * k + j) * step, LANES);
+        }
+    UNROLL for (int i = 0; i < 6; i++)
+        UNROLL for (int j = 0; j < 6; j++) {
+            vec sum = {0};
+            UNROLL for (int k = 0; k < taps; k++) sum += filter_matrix(taps, j, k) * half[taps * i + k];
+            store(u + (6 * i + j) * place, sum, LANES);
+        }
 }
 
 /* The step between places of U: its panels, and a little more, because powers of two compete for lines of the cache. */
 static long u_step(long rows, long columns) { return (columns + WIDE - 1) / WIDE * rows * WIDE + WIDE; }
 
-/* U of the filters w (3, 3, C, F), as panels: (36, F / WIDE, C, WIDE), 0 beyond the last filter; if `transposed` that
-   of the filters with C and F exchanged: (36, C / WIDE, F, WIDE).  Rows first .. last - 1 of every panel, LANES at a
+/* U of the filters w (taps, taps, C, F), as panels: (36, F / WIDE, C, WIDE), 0 beyond the last filter; if `transposed`
+   that of the filters with C and F exchanged: (36, C / WIDE, F, WIDE).  Rows first .. last - 1 of every panel, LANES at a
    time, because to exchange C and F is to turn squares around. */
-void winograd_filters(const REAL *w, long channels, long filters, long transposed, long first, long last, REAL *u) {
+void winograd_filters(const REAL *w, long taps, long channels, long filters, long transposed, long first, long last,
+                      REAL *u) {
     const long rows = transposed ? filters : channels, columns = transposed ? channels : filters;
     const long panel_count = (columns + WIDE - 1) / WIDE, place = u_step(rows, columns);
     for (long row = first; row < last; row += LANES)
         for (long column = 0; column < panel_count * WIDE; column += LANES) {
             const int down = (int)least(last - row, LANES), across = (int)least(columns - column, LANES);
-            REAL square[9][LANES][LANES];
+            REAL square[25][LANES][LANES];
             memset(square, 0, sizeof square);
-            for (int tap = 0; tap < 9; tap++) {
+            for (int tap = 0; tap < taps * taps; tap++) {
                 const REAL *from = w + tap * channels * filters;
                 if (transposed)
                     for (int j = 0; j < across; j++)
@@ -240,14 +282,10 @@ void winograd_filters(const REAL *w, long channels, long filters, long transpose
             }
             for (int r = 0; r < down; r++) {
                 REAL *to = u + (column / WIDE * rows + row + r) * WIDE + column % WIDE;
-                vec g[9], half[18];
-                UNROLL for (int tap = 0; tap < 9; tap++) g[tap] = load(square[tap][r], LANES);
-                UNROLL for (int i = 0; i < 6; i++)
-                    UNROLL for (int j = 0; j < 3; j++) half[3 * i + j] = filter_row(i, g[j], g[3 + j], g[6 + j]);
-                UNROLL for (int i = 0; i < 6; i++)
-                    UNROLL for (int j = 0; j < 6; j++)
-                        store(to + (6 * i + j) * place, filter_row(j, half[3 * i], half[3 * i + 1], half[3 * i + 2]),
-                              LANES);
+                if (taps == 3)
+                    filter_tile(3, square[0][r], LANES * LANES, to, place);
+                else
+                    filter_tile(5, square[0][r], LANES * LANES, to, place);
             }
         }
 }

@@ -1,4 +1,4 @@
-"""3x3 convolutions with stride 1 by Winograd's algorithm, in C (winograd.c), with the activation that follows them.
+"""3x3 and 5x5 convolutions with stride 1 by Winograd's algorithm, in C (winograd.c), with the activation that follows.
 
 minicnn/fast/winograd.py explains the steps; the names are the same.  There are two ways to share out the work:
 
@@ -46,8 +46,8 @@ def fits(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: S
     """Whether this is such a convolution, and likely to be faster than by columns."""
     if not (available(x) and computes(x, w, stride, LEAST_CHANNELS)):
         return False
-    n, h, width, _ = x.shape
-    return len(w) == 3 and max(w.shape[2:]) <= MOST_CHANNELS and n * -(-h // 4) * -(-width // 4) >= LEAST_TILES
+    (n, h, width, _), step = x.shape, ALGORITHMS[len(w)].outputs
+    return max(w.shape[2:]) <= MOST_CHANNELS and n * -(-h // step) * -(-width // step) >= LEAST_TILES
 
 
 def conv2d(
@@ -59,7 +59,7 @@ def conv2d(
     pad: Pad = 0,
     activation: str | None = None,
 ) -> Pair:
-    """ops.conv2d for 3x3 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
+    """ops.conv2d for 3x3 or 5x5 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
     tiles = Tiles.of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
@@ -79,7 +79,8 @@ class Grid(ctypes.Structure):
     """The images of a batch and their tiles, as winograd.c takes them."""
 
     _fields_ = [
-        (name, ctypes.c_long) for name in ("height", "width", "pixel", "channels", "rows", "columns", "top", "left")
+        (name, ctypes.c_long)
+        for name in ("height", "width", "pixel", "channels", "rows", "columns", "top", "left", "outputs")
     ]
 
 
@@ -94,7 +95,7 @@ class Layer(ctypes.Structure):
 
 
 class Tiles:
-    """The tiles of images (N, H, W, C) under filters (3, 3, C, F), and the steps that take them to the output.
+    """The tiles of images (N, H, W, C) under filters (r, r, C, F), and the steps that take them to the output.
 
     Tiles are numbered through all images; `some` is a slice of them.  An array of places is (36, tiles, channels).
     """
@@ -104,8 +105,10 @@ class Tiles:
     ):
         self.dtype, self.steps_in_c, self.panel = np.dtype(dtype), kernels(dtype), 2 * lanes(dtype)
         (self.n, *_), (self.c, self.f) = x_shape, w_shape[2:]
-        windows = Windows.of_shape("conv2d", x_shape, (3, 3), 1, pad)
-        rows, columns = (-(-size // 4) for size in windows.out)
+        self.algorithm = ALGORITHMS[w_shape[0]]
+        windows = Windows.of_shape("conv2d", x_shape, w_shape[:2], 1, pad)
+        step = self.algorithm.outputs
+        rows, columns = (-(-size // step) for size in windows.out)
         features = self.f * (2 if activation == "crelu" else 1)
         (top, _), (left, _) = windows.pad
         self.y_shape = (self.n, *windows.out, features)
@@ -115,8 +118,8 @@ class Tiles:
         v, m = (self.places("v and m", slice(0, self.piece), channels) for channels in (self.c, self.f))
         self.memory = 36 * (between(v)[0] + between(m)[0])
         self.layer = Layer(
-            Grid(*windows.size, self.c, self.c, rows, columns, top, left),
-            Grid(*windows.out, features, self.f, rows, columns, 0, 0),
+            Grid(*windows.size, self.c, self.c, rows, columns, top, left, step),
+            Grid(*windows.out, features, self.f, rows, columns, 0, 0, step),
             ACTIVATIONS[activation],
             self.piece,
             *between(v),
@@ -169,7 +172,9 @@ class Tiles:
         u = empty((36, -(-columns // self.panel) * rows * self.panel + self.panel), self.dtype)
 
         def some_rows(some: slice) -> None:
-            self.steps_in_c.winograd_filters(w, self.c, self.f, transposed, some.start, some.stop, u)
+            self.steps_in_c.winograd_filters(
+                w, self.algorithm.taps, self.c, self.f, transposed, some.start, some.stop, u
+            )
 
         over_slices(some_rows, cut(0, rows, 16 * max(1, rows // 128)), w)
         return u
@@ -259,10 +264,13 @@ class Backward:
         if self.sums is None:
             return None, None
         gu, gb = self.sums[: self.u_size].reshape(36, -1), self.sums[self.u_size :]
-        gw, back = empty((9, gu.shape[1]), gu.dtype), matrices(ALGORITHMS[3], gu.dtype)[2].T
+        gw, back = (
+            empty((self.tiles.algorithm.taps**2, gu.shape[1]), gu.dtype),
+            matrices(self.tiles.algorithm, gu.dtype)[2].T,
+        )
         pieces = cut(0, gu.shape[1], COLUMNS)
         over_slices(lambda some: np.matmul(back, gu[:, some], out=gw[:, some]), pieces, gu)
-        return gw.reshape(3, 3, self.tiles.c, self.tiles.f), gb.copy()
+        return gw.reshape(self.tiles.algorithm.taps, -1, self.tiles.c, self.tiles.f), gb.copy()
 
     def _some_images(self, images: slice, sums: np.ndarray | None) -> None:
         """Write their gx, and what they add up to; one thread does them in order, because in gx their tiles overlap."""
