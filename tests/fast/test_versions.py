@@ -32,11 +32,11 @@ def draw_winograd(d):
 
 
 def draw_tiles(d):
-    """A 3x3 convolution with stride 1 of several tiles."""
-    n, c, f, pad = d(st.integers(1, 5)), d(MANY), d(MANY), draw.padding(d, 2)
-    h, w = (d(st.integers(max(1, 3 - sum(sides)), 14)) for sides in as_pad("conv2d", pad))
+    """A 3x3 or 5x5 convolution with stride 1 of several tiles."""
+    n, c, f, pad, k = d(st.integers(1, 5)), d(MANY), d(MANY), draw.padding(d, 2), d(st.sampled_from([3, 5]))
+    h, w = (d(st.integers(max(1, k - sum(sides)), 14)) for sides in as_pad("conv2d", pad))
     generator = draw.rng(d)
-    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, 3, 3, c, f))
+    arrays = (draw.distinct(generator, n, h, w, c), draw.distinct(generator, k, k, c, f))
     return arrays + ((draw.distinct(generator, f),) if d(st.booleans()) else ()), {"pad": pad}
 
 
@@ -284,7 +284,7 @@ def test_the_rule_that_chooses(monkeypatch):
 
 @needs_compiler
 def test_the_rule_that_chooses_among_kernels_in_c():
-    """Winograd for 3x3 layers with stride 1 and some channels, tap by tap for tiny images, im2col for the rest."""
+    """Winograd for 3x3 and 5x5 layers with stride 1 and some channels, tap by tap for tiny images, im2col for the rest."""
 
     def chosen(size, c, k, stride=1, pad=0, op=ops.conv2d, dtype=np.float32, **static):
         x, w = np.ones((2, size, size, c), dtype), np.ones((k, k, c, 96), dtype)
@@ -297,7 +297,8 @@ def test_the_rule_that_chooses_among_kernels_in_c():
                 assert chosen(8, c, 3, pad=1, **static) is native_winograd.conv2d
             assert chosen(8, 3, 3, pad=1, **static) is native_im2col.conv2d
             assert chosen(8, 96, 3, stride=2, **static) is native_im2col.conv2d
-            for k in (1, 5, 7):
+            assert chosen(8, 96, 5, pad=2, **static) is native_winograd.conv2d
+            for k in (1, 7):
                 assert chosen(8, 96, k, **static) is native_im2col.conv2d
     assert chosen(2, 96, 3, pad=1) is taps.conv2d
     assert chosen(2, 96, 3, pad=1, op=conv2d_activated, activation="relu") is None  # taps, then the activation

@@ -313,7 +313,7 @@ void winograd_filter_products(long first, long last, long tiles, long channels, 
 #define BIAS 7 /* the place whose M a bias is added to, and whose gM add up to its gradient */
 
 typedef struct {
-    grid in, out;
+    grid inputs, outputs;
     long activation;
     long piece;                             /* tiles at a time */
     long v_place, v_tile, m_place, m_tile; /* steps in the memory */
@@ -322,13 +322,13 @@ typedef struct {
 /* y of the tiles first .. last - 1. */
 void winograd_forward(REAL *x, const REAL *u, const REAL *bias, const layer *l, long first, long last, REAL *memory,
                       REAL *y) {
-    const long channels = l->in.channels, filters = l->out.channels;
+    const long channels = l->inputs.channels, filters = l->outputs.channels;
     REAL *v = memory, *m = memory + 36 * l->v_place;
     for (long i = first; i < last; i += l->piece) {
         const long end = least(i + l->piece, last);
-        winograd_input(x, &l->in, i, end, v, l->v_place, l->v_tile);
+        winograd_input(x, &l->inputs, i, end, v, l->v_place, l->v_tile);
         winograd_products(0, 36, end - i, channels, filters, v, l->v_place, l->v_tile, u, m, l->m_place, l->m_tile);
-        winograd_output(m, l->m_place, l->m_tile, bias, &l->out, i, end, l->activation, filters, y);
+        winograd_output(m, l->m_place, l->m_tile, bias, &l->outputs, i, end, l->activation, filters, y);
     }
 }
 
@@ -336,16 +336,16 @@ void winograd_forward(REAL *x, const REAL *u, const REAL *bias, const layer *l, 
    bias, if there is a gu: (36, C, F) and then (F).  u is that of the exchanged filters. */
 void winograd_backward(REAL *g, REAL *y, REAL *x, const REAL *u, const layer *l, long first, long last, REAL *memory,
                        REAL *gx, REAL *gu) {
-    const long channels = l->in.channels, filters = l->out.channels, tiles = l->in.rows * l->in.columns;
-    const long image = l->in.height * l->in.width * l->in.pixel;
+    const long channels = l->inputs.channels, filters = l->outputs.channels, tiles = l->inputs.rows * l->inputs.columns;
+    const long image = l->inputs.height * l->inputs.width * l->inputs.pixel;
     REAL *v = memory, *m = memory + 36 * l->v_place, *gb = gu + 36 * channels * filters;
     if (gx) memset(gx + first * image, 0, sizeof(REAL) * (size_t)((last - first) * image));
     if (gu) memset(gb, 0, sizeof(REAL) * (size_t)filters);
     for (long i = first * tiles; i < last * tiles; i += l->piece) {
         const long end = least(i + l->piece, last * tiles);
-        winograd_output_adjoint(g, y, &l->out, i, end, l->activation, filters, m, l->m_place, l->m_tile);
+        winograd_output_adjoint(g, y, &l->outputs, i, end, l->activation, filters, m, l->m_place, l->m_tile);
         if (gu) {
-            winograd_input(x, &l->in, i, end, v, l->v_place, l->v_tile);
+            winograd_input(x, &l->inputs, i, end, v, l->v_place, l->v_tile);
             winograd_filter_products(0, 36, end - i, channels, filters, v, l->v_place, l->v_tile, m, l->m_place,
                                      l->m_tile, i > first * tiles, gu);
             for (long j = 0; j < end - i; j++) {
@@ -355,7 +355,7 @@ void winograd_backward(REAL *g, REAL *y, REAL *x, const REAL *u, const layer *l,
         }
         if (gx) {
             winograd_products(0, 36, end - i, filters, channels, m, l->m_place, l->m_tile, u, v, l->v_place, l->v_tile);
-            winograd_input_adjoint(v, l->v_place, l->v_tile, &l->in, i, end, gx);
+            winograd_input_adjoint(v, l->v_place, l->v_tile, &l->inputs, i, end, gx);
         }
     }
 }

@@ -52,6 +52,7 @@ def convolutions(dtype, tolerance):
             for k, stride, pad, version in (
                 (3, 1, 1, winograd.conv2d),
                 (3, 1, ((0, 2), (1, 0)), winograd.conv2d),
+                (5, 1, ((1, 2), (2, 0)), winograd.conv2d),
                 (1, 1, 0, im2col.conv2d),
                 (1, 2, 1, im2col.conv2d),
                 (3, 2, 1, im2col.conv2d),
