@@ -157,6 +157,7 @@ def sum_over_slices(work: Callable[[slice, Array], object], slices: list[slice],
 
     The slices are dealt to at most PARTIAL_SUMS sums, each added up by one thread, and these are added in order.
     """
+    assert into.flags.c_contiguous
     groups = np.array_split(np.arange(len(slices)), min(PARTIAL_SUMS, len(slices))) if slices else []
     host = array_module(into) is np
     # Not `scratch` in a nested call: the one around it may be using it.

@@ -1,4 +1,4 @@
-"""The communicator of processes that a command starts by itself, on one machine and without MPI (`--processes 4`).
+"""The communicator of processes that a command starts by itself, on one machine and without MPI.
 
     with Leader(4) as cluster:     rank 0 is the process that the user has started; the others run the same command line
     cluster = joined()             in one of those: its communicator; None in a process that was not started so
@@ -134,7 +134,7 @@ class Leader(Processes):
         if count < 2:
             raise ValueError(f"Leader: needs at least 2 processes, got {count}")
         if os.name != "posix":
-            raise ClusterError("--processes needs Linux or macOS; elsewhere, use mpiexec (docs/cluster.md)")
+            raise ClusterError("many processes without MPI need Linux or macOS; elsewhere, use mpiexec (docs/cluster.md)")
         super().__init__(0, count, _anonymous_memory())
         self._others: list[_Other] = []
         try:
@@ -143,7 +143,7 @@ class Leader(Processes):
         except BaseException as error:  # Ctrl-C among them
             self.close()
             if isinstance(error, OSError):
-                raise ClusterError(f"cannot start {count} processes: {error}; use fewer --processes") from None
+                raise ClusterError(f"cannot start {count} processes: {error}; use fewer") from None
             raise
 
     def __enter__(self) -> Self:
@@ -199,7 +199,7 @@ class Leader(Processes):
             return RankLostError(f"error: {who} ended with exit code {code}; ending all ranks", code or 1)
         killed = f"error: {who} was killed by signal {-code} ({signal.strsignal(-code)}); ending all ranks"
         if -code == signal.SIGKILL:
-            killed += ".  If the machine is short of memory, use fewer --processes or a smaller --batch"
+            killed += ".  If the machine is short of memory, use fewer processes or a smaller batch"
         return RankLostError(killed, 128 - code)
 
 

@@ -19,7 +19,7 @@ from experiments.reproduction.records import Records
 from experiments.reproduction.steps import Analysis, convpool
 from experiments.reproduction.targets import Files
 from tests.experiments.made_runs import CPU, results, tiny
-from tests.ranks import mpiexec, needs_mpi
+from tests.ranks import needs_mpi, run, start_mpi
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,9 +95,8 @@ def test_ctrl_c_saves_all_workers_and_says_how_to_go_on(tmp_path, uninterrupted)
 
 @needs_mpi
 def test_a_pool_of_ranks_ends_in_the_same_bits(tmp_path, uninterrupted):
-    out = mpiexec(
-        3, "mpi4py.futures", "-m", "tests.experiments.made_runs", *table1(tmp_path), "--workers", "mpi", cwd=ROOT
-    )
+    pool = ("mpi4py.futures", "-m", "tests.experiments.made_runs", *table1(tmp_path), "--workers", "mpi")
+    out = run(start_mpi, 3, *pool, cwd=ROOT)
     assert out.returncode == 0, out.stderr
     assert "2 done" in out.stdout
     assert results(tmp_path) == uninterrupted

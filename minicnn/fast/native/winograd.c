@@ -338,7 +338,7 @@ void winograd_backward(REAL *g, REAL *y, REAL *x, const REAL *u, const layer *l,
                        REAL *gx, REAL *gu) {
     const long channels = l->inputs.channels, filters = l->outputs.channels, tiles = l->inputs.rows * l->inputs.columns;
     const long image = l->inputs.height * l->inputs.width * l->inputs.pixel;
-    REAL *v = memory, *m = memory + 36 * l->v_place, *gb = gu + 36 * channels * filters;
+    REAL *v = memory, *m = memory + 36 * l->v_place, *gb = gu ? gu + 36 * channels * filters : 0;
     if (gx) memset(gx + first * image, 0, sizeof(REAL) * (size_t)((last - first) * image));
     if (gu) memset(gb, 0, sizeof(REAL) * (size_t)filters);
     for (long i = first * tiles; i < last * tiles; i += l->piece) {
