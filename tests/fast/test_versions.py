@@ -284,7 +284,7 @@ def test_the_rule_that_chooses(monkeypatch):
 
 @needs_compiler
 def test_the_rule_that_chooses_among_kernels_in_c():
-    """Winograd for 3x3 and 5x5 layers with stride 1 and some channels, tap by tap for tiny images, im2col for the rest."""
+    """Winograd for 3x3 and 5x5 layers with stride 1 and some channels, taps for tiny images, im2col for the rest."""
 
     def chosen(size, c, k, stride=1, pad=0, op=ops.conv2d, dtype=np.float32, **static):
         x, w = np.ones((2, size, size, c), dtype), np.ones((k, k, c, 96), dtype)
