@@ -134,7 +134,7 @@ class Leader(Processes):
         if count < 2:
             raise ValueError(f"Leader: needs at least 2 processes, got {count}")
         if os.name != "posix":
-            raise ClusterError("many processes without MPI need Linux or macOS; elsewhere, use mpiexec (docs/cluster.md)")
+            raise ClusterError("processes without MPI need Linux or macOS; elsewhere, use mpiexec (docs/cluster.md)")
         super().__init__(0, count, _anonymous_memory())
         self._others: list[_Other] = []
         try:
