@@ -36,8 +36,10 @@ from minicnn.fast.cuda import winograd as cuda_winograd
 from minicnn.fast.native import im2col as native_im2col
 from minicnn.fast.native import pool as native_pool
 from minicnn.fast.native import winograd as native_winograd
+from minicnn.fast.native.library import available
 
 Condition = Callable[..., bool]
+TAPS_BATCH = 16  # images: with fewer, reading the weights is most of the work
 CONVOLUTIONS = ("textbook", "im2col", "winograd", "taps")
 
 
@@ -50,9 +52,16 @@ def _chosen(name: str, fits: Condition) -> Condition:
     return condition
 
 
+def _tiny(x: Any, *others: Any, **static: Any) -> bool:
+    """Images that are best done tap by tap; not few of them where a kernel in C reads each weight once."""
+    if not taps.fits(x, *others, **static):
+        return False
+    return len(x) >= TAPS_BATCH or not available(x) or forced_convolution() == "taps"
+
+
 def _fused(name: str, fits: Condition) -> Condition:
     """The same for a convolution with an activation: as the table chooses for the convolution alone."""
-    alone, tiny = _chosen(name, fits), _chosen("taps", taps.fits)
+    alone, tiny = _chosen(name, fits), _chosen("taps", _tiny)
 
     def condition(*arrays: Any, activation: str, **static: Any) -> bool:
         return alone(*arrays, **static) and not tiny(*arrays, **static)
@@ -70,7 +79,7 @@ def forced_convolution() -> str | None:
 
 TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # op              condition                                  version
-    (ops.conv2d, _chosen("taps", taps.fits), taps.conv2d),
+    (ops.conv2d, _chosen("taps", _tiny), taps.conv2d),
     (ops.conv2d, _chosen("winograd", native_winograd.fits), native_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", native_im2col.fits), native_im2col.conv2d),
     (fused.conv2d_activated, _fused("winograd", native_winograd.fits), native_winograd.conv2d),

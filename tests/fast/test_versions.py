@@ -286,8 +286,8 @@ def test_the_rule_that_chooses(monkeypatch):
 def test_the_rule_that_chooses_among_kernels_in_c():
     """Winograd for 3x3 and 5x5 layers with stride 1 and some channels, taps for tiny images, im2col for the rest."""
 
-    def chosen(size, c, k, stride=1, pad=0, op=ops.conv2d, dtype=np.float32, **static):
-        x, w = np.ones((2, size, size, c), dtype), np.ones((k, k, c, 96), dtype)
+    def chosen(size, c, k, stride=1, pad=0, op=ops.conv2d, dtype=np.float32, n=16, **static):
+        x, w = np.ones((n, size, size, c), dtype), np.ones((k, k, c, 96), dtype)
         return next((f for fits, f in op.faster if fits(x, w, stride=stride, pad=pad, **static)), None)
 
     for dtype in (np.float32, np.float64):
@@ -301,6 +301,7 @@ def test_the_rule_that_chooses_among_kernels_in_c():
             for k in (1, 7):
                 assert chosen(8, 96, k, **static) is native_im2col.conv2d
     assert chosen(2, 96, 3, pad=1) is taps.conv2d
+    assert chosen(2, 96, 3, pad=1, n=2) is native_im2col.conv2d  # which reads each weight once
     assert chosen(2, 96, 3, pad=1, op=conv2d_activated, activation="relu") is None  # taps, then the activation
 
 

@@ -83,20 +83,20 @@ void columns_panels(const REAL *w, long k, long n, long transposed, REAL *u) {
                 *u++ = j + l < n ? w[transposed ? (j + l) * k + i : i * n + j + l] : 0;
 }
 
-/* y = the activation of A W + bias, for `pixels` rows of A; y has the step y_row, and CReLU's second half follows the
-   first.  Some rows at a time, so that they are still in the cache when the bias comes. */
-void columns_forward(long pixels, long k, long n, const REAL *a, long a_row, const REAL *u, const REAL *bias,
-                     long activation, REAL *y, long y_row) {
+/* y = the activation of A W + bias, for `pixels` rows of A and n columns of W; y has the step y_row, and CReLU's second half
+   begins `second` numbers after the first.  Some rows at a time, so that they are still in the cache when the bias comes. */
+void columns_forward(long pixels, long k, long n, const REAL *a, long a_row, const REAL *w, long w_panel, long w_row,
+                     const REAL *bias, long activation, long second, REAL *y, long y_row) {
     for (long first = 0; first < pixels; first += 16 * TALL) {
         const long some = least(pixels - first, 16 * TALL);
         REAL *out = y + first * y_row;
-        multiply(some, n, k, (matrix){a + first * a_row, a_row, 1}, (panels){u, k * WIDE, WIDE}, (result){out, y_row}, 0);
+        multiply(some, n, k, (matrix){a + first * a_row, a_row, 1}, (panels){w, w_panel, w_row}, (result){out, y_row}, 0);
         if (!bias && activation == NOTHING) continue;
         for (long pixel = 0; pixel < some; pixel++, out += y_row) {
 #define FINISH(kind)                                                                                       \
     OVER_CHANNELS(c, count, n, {                                                                            \
         const vec b = bias ? load(bias + c, count) : (vec){0};                                              \
-        activate(kind, load(out + c, count) + b, out + c, n, count);                                        \
+        activate(kind, load(out + c, count) + b, out + c, second, count);                                        \
     })
             if (activation == NOTHING)
                 FINISH(NOTHING);

@@ -15,15 +15,15 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.native.kept import kept
 from minicnn.fast.native.library import available, kernels, lanes
 from minicnn.fast.native.winograd import ACTIVATIONS
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad, as_pair
-from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices
+from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads
 
 PIECE_BYTES = 256 << 10  # of columns: what stays in the second cache of a core
 LEAST_PIXELS = 48  # in a piece, so that the filters are not read too often
+FEW_PIXELS = 128  # in a batch: then reading the weights is most of the work, and the filters are shared out instead
 LEAST_PRODUCTS = 1 << 20  # of two numbers: less is not worth a second thread
 
 
@@ -110,16 +110,35 @@ class Pixels:
 
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of U(x) W + b."""
-        matrix = kept(w, "columns", lambda w: self.panels(w, self.k, self.f))
         y = empty(self.y_shape, self.dtype)
         rows = y.reshape(-1, self.features)
+        if self.count <= FEW_PIXELS and self.f % lanes(self.dtype) == 0:  # so that products may read w as it is
+            weights, steps = w.reshape(-1), (self.panel, self.f)
+        else:
+            weights, steps = self.panels(w, self.k, self.f).reshape(-1), (self.k * self.panel, self.panel)
 
-        def some_pixels(some: slice) -> None:
-            columns = self.columns(x, some)
-            sizes, out = (some.stop - some.start, self.k, self.f), rows[some]
-            self.steps_in_c.columns_forward(*sizes, columns, self.k, matrix, b, self.activation, out, self.features)
+        def some_outputs(some: slice, filters: slice) -> None:
+            columns, sizes = self.columns(x, some), (some.stop - some.start, self.k, filters.stop - filters.start)
+            at = filters.start // self.panel * steps[0]
+            self.steps_in_c.columns_forward(
+                *sizes,
+                columns,
+                self.k,
+                weights[at:],
+                *steps,
+                None if b is None else b[filters],
+                self.activation,
+                self.f,
+                rows[some].reshape(-1)[filters.start :],
+                self.features,
+            )
 
-        over_slices(some_pixels, cut(0, self.count, self.piece), x)
+        # Each number of y has the same bits whoever computes it, so how the work is shared may depend on the threads.
+        if self.count <= FEW_PIXELS and self.k * self.f >= LEAST_PRODUCTS // FEW_PIXELS:
+            share = self.panel * -(-self.f // (self.panel * threads()))
+            over_slices(lambda some: some_outputs(slice(0, self.count), some), cut(0, self.f, share), x)
+        else:
+            over_slices(lambda some: some_outputs(some, slice(0, self.f)), cut(0, self.count, self.piece), x)
         return y
 
     def backward(

@@ -48,11 +48,11 @@ PRECISIONS = {"f": ("float", "int32_t"), "d": ("double", "int64_t")}
 # function: its arguments, p for an array (or None), n for an integer
 SIGNATURES = {
     "lanes": "",
-    "same_bytes": "ppn",
+    "fingerprint": "pnp",
     "columns_gather": "ppnnpn",
     "columns_add": "pnpnnp",
     "columns_panels": "pnnnp",
-    "columns_forward": "nnnpnppnpn",
+    "columns_forward": "nnnpnpnnpnnpn",
     "columns_product": "nnnpnppn",
     "columns_before": "ppnnnpn",
     "columns_filters": "nnnpnpnnp",
@@ -62,10 +62,10 @@ SIGNATURES = {
     "winograd_input_adjoint": "pnnpnnp",
     "winograd_output": "pnnppnnnnp",
     "winograd_output_adjoint": "pppnnnnpnn",
-    "winograd_forward": "ppppnnpp",
+    "winograd_forward": "ppppnnnnpp",
     "winograd_backward": "pppppnnppp",
     "winograd_filters": "pnnnnnnp",
-    "winograd_products": "nnnnnpnnppnn",
+    "winograd_products": "nnnnnpnnpnpnn",
     "winograd_filter_products": "nnnnnpnnpnnnp",
 }
 

@@ -290,10 +290,10 @@ void winograd_filters(const REAL *w, long taps, long channels, long filters, lon
         }
 }
 
-/* The products at the places first .. last - 1:  M (tiles, columns) = V (tiles, inner) U (inner, columns). */
+/* The products at the places first .. last - 1:  M (tiles, columns) = V (tiles, inner) U (inner, columns), where U, of
+   panels one after the other, may be a part of one with more columns: its places are u_place apart. */
 void winograd_products(long first, long last, long tiles, long inner, long columns, const REAL *v, long v_place,
-                       long v_tile, const REAL *u, REAL *m, long m_place, long m_tile) {
-    const long u_place = u_step(inner, columns);
+                       long v_tile, const REAL *u, long u_place, REAL *m, long m_place, long m_tile) {
     for (long p = first; p < last; p++)
         multiply(tiles, columns, inner, (matrix){v + p * v_place, v_tile, 1}, (panels){u + p * u_place, inner * WIDE, WIDE},
                  (result){m + p * m_place, m_tile}, 0);
@@ -319,16 +319,20 @@ typedef struct {
     long v_place, v_tile, m_place, m_tile; /* steps in the memory */
 } layer;
 
-/* y of the tiles first .. last - 1. */
-void winograd_forward(REAL *x, const REAL *u, const REAL *bias, const layer *l, long first, long last, REAL *memory,
-                      REAL *y) {
+/* y of the tiles first .. last - 1 and the filters from .. to - 1, where `from` is the first of a panel. */
+void winograd_forward(REAL *x, const REAL *u, const REAL *bias, const layer *l, long first, long last, long from, long to,
+                      REAL *memory, REAL *y) {
     const long channels = l->inputs.channels, filters = l->outputs.channels;
     REAL *v = memory, *m = memory + 36 * l->v_place;
+    grid outputs = l->outputs;
+    outputs.channels = to - from;
     for (long i = first; i < last; i += l->piece) {
         const long end = least(i + l->piece, last);
         winograd_input(x, &l->inputs, i, end, v, l->v_place, l->v_tile);
-        winograd_products(0, 36, end - i, channels, filters, v, l->v_place, l->v_tile, u, m, l->m_place, l->m_tile);
-        winograd_output(m, l->m_place, l->m_tile, bias, &l->outputs, i, end, l->activation, filters, y);
+        winograd_products(0, 36, end - i, channels, to - from, v, l->v_place, l->v_tile, u + from * channels,
+                          u_step(channels, filters), m, l->m_place, l->m_tile);
+        winograd_output(m, l->m_place, l->m_tile, bias ? bias + from : 0, &outputs, i, end, l->activation, filters,
+                        y + from);
     }
 }
 
@@ -354,7 +358,8 @@ void winograd_backward(REAL *g, REAL *y, REAL *x, const REAL *u, const layer *l,
             }
         }
         if (gx) {
-            winograd_products(0, 36, end - i, filters, channels, m, l->m_place, l->m_tile, u, v, l->v_place, l->v_tile);
+            winograd_products(0, 36, end - i, filters, channels, m, l->m_place, l->m_tile, u,
+                              u_step(filters, channels), v, l->v_place, l->v_tile);
             winograd_input_adjoint(v, l->v_place, l->v_tile, &l->inputs, i, end, gx);
         }
     }

@@ -1,12 +1,13 @@
 """3x3 and 5x5 convolutions with stride 1 by Winograd's algorithm, in C (winograd.c), with the activation that follows.
 
-minicnn/fast/winograd.py explains the steps; the names are the same.  There are two ways to share out the work:
+minicnn/fast/winograd.py explains the steps; the names are the same.  There are three ways to share out the work:
 
 by tiles    A piece of the batch goes through all steps at once, in memory that stays in the cache.  Every piece reads
             all of U.  The filters' gradient is a sum over pieces: partial sums, each as large as U.
 by places   All tiles of a block of images take a step before the next step begins, and in the products the 36 places
             are shared out: each part of U is read once, and there are no partial sums.  This is better where U is
             large.
+by filters  For few tiles, and forward only: every thread computes all V, and the outputs of its own filters.
 
 In the derivative, V is computed again from x, and gM serves both gradients.
 """
@@ -34,6 +35,7 @@ LEAST_TILES = 3  # in a batch: with fewer, reading U costs more than it saves
 PIECE_TILES = 64  # that go through all steps at once
 BLOCK_BYTES = 64 << 20  # of V and M for one block of images
 MOST_READ_U = 8 << 20  # bytes: a larger U is not read by every piece, but by places
+SMALL_U = 1 << 20  # and a smaller one is not worth sharing out by filters
 MOST_SUMMED_U = 3 << 20  # and of a larger gU there are no partial sums
 FEW_TILES = 1024  # in a batch: from there on, transforming the filters is a small part of the work
 LEAST_SHARE = 12  # tiles that are worth a thread
@@ -126,8 +128,8 @@ class Tiles:
             *between(m),
         )
         self.inputs, self.outputs, self.activation = self.layer.inputs, self.layer.outputs, self.layer.activation
-        u_bytes = 36 * self.c * self.f * self.dtype.itemsize
-        self.by_places, self.backward_by_places = u_bytes >= MOST_READ_U, u_bytes >= MOST_SUMMED_U
+        self.u_bytes = 36 * self.c * self.f * self.dtype.itemsize
+        self.by_places, self.backward_by_places = self.u_bytes >= MOST_READ_U, self.u_bytes >= MOST_SUMMED_U
 
     @staticmethod
     @lru_cache(maxsize=512)
@@ -137,15 +139,19 @@ class Tiles:
 
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of Y = A' [U * V] A, plus the bias."""
-        u = kept(w, "winograd", self.filters) if self.count < FEW_TILES else self.filters(w)
+        u = kept(w, self.filters) if self.count < FEW_TILES else self.filters(w)
         y = empty(self.y_shape, self.dtype)
 
-        def all_steps(some: slice) -> None:
-            memory = scratch("v and m", (self.memory,), self.dtype)
-            self.steps_in_c.winograd_forward(x, u, b, self.layer, some.start, some.stop, memory, y)
+        def all_steps(some: slice, filters: slice = slice(0, self.f)) -> None:
+            memory, span = scratch("v and m", (self.memory,), self.dtype), (some.start, some.stop)
+            self.steps_in_c.winograd_forward(x, u, b, self.layer, *span, filters.start, filters.stop, memory, y)
 
+        # Each number of y has the same bits whoever computes it, so how the work is shared may depend on the threads.
+        if self.count <= PIECE_TILES and self.u_bytes >= SMALL_U:
+            share = self.panel * -(-self.f // (self.panel * threads()))
+            over_slices(lambda filters: all_steps(slice(0, self.count), filters), cut(0, self.f, share), x)
+            return y
         if not self.by_places:
-            # Each tile gives the same bits whoever computes it, so the number of pieces may depend on the threads.
             shares = SHARES if self.count > SHARES * PIECE_TILES else threads()
             over_slices(all_steps, cut(0, self.count, max(LEAST_SHARE, -(-self.count // shares))), x)
             return y
@@ -196,7 +202,7 @@ class Tiles:
     def products(self, at: slice, v: np.ndarray, u: np.ndarray, m: np.ndarray, inner: int, columns: int) -> None:
         """M = V U at some places."""
         sizes = (at.start, at.stop, v.shape[1], inner, columns)
-        self.steps_in_c.winograd_products(*sizes, v, *between(v), u, m, *between(m))
+        self.steps_in_c.winograd_products(*sizes, v, *between(v), u, u.shape[1], m, *between(m))
 
     def filter_products(self, at: slice, v: np.ndarray, gm: np.ndarray, gu: np.ndarray, add: bool) -> None:
         """gU = V' gM at some places, or added to gU."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minicnn import Tape, ops
-from minicnn.fast.native import im2col, kept, winograd
+from minicnn.fast.native import kept, winograd
 from tests.fast.native.ways import needs_compiler
 
 pytestmark = needs_compiler
@@ -20,54 +20,62 @@ def _nothing_kept(monkeypatch):
     monkeypatch.setattr(kept, "_kept", {})
 
 
-def weights(k=3):
-    return np.random.default_rng(k).normal(size=(k, k, 8, 8))
+def weights():
+    return np.random.default_rng(1).normal(size=(3, 3, 8, 8))
 
 
-def check(version, w):
-    np.testing.assert_allclose(version(X, w)[0], ops.conv2d.textbook(X, w)[0], rtol=1e-10, atol=1e-10)
+def check(w):
+    np.testing.assert_allclose(winograd.conv2d(X, w)[0], ops.conv2d.textbook(X, w)[0], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("version", "make"), [(winograd.conv2d, "winograd.Tiles.filters"), (im2col.conv2d, "im2col.Pixels.panels")]
-)
-def test_weights_are_transformed_once_and_when_they_have_changed(monkeypatch, version, make):
-    module, name, method = make.split(".")
-    owner = getattr({"winograd": winograd, "im2col": im2col}[module], name)
-    calls, before = [], getattr(owner, method)
-    monkeypatch.setattr(owner, method, lambda *a, **s: calls.append(1) or before(*a, **s))
+def test_weights_are_transformed_once_and_when_they_have_changed(monkeypatch):
+    calls, before = [], winograd.Tiles.filters
+    monkeypatch.setattr(winograd.Tiles, "filters", lambda *a, **s: calls.append(1) or before(*a, **s))
     w = weights()
     for _ in range(3):
-        check(version, w)
+        check(w)
     assert len(calls) == 1
     w[2, 2, 7, 7] = np.nextafter(w[2, 2, 7, 7], 9)  # one bit
-    check(version, w)
+    check(w)
     assert len(calls) == 2
     w *= 2
-    check(version, w)
-    check(version, w[..., ::-1])  # other weights in the same memory
+    check(w)
+    check(w[..., ::-1])  # other weights in the same memory
     w.reshape(-1)[:] = 1
-    check(version, w)
+    check(w)
     assert len(calls) == 5
 
 
-@pytest.mark.parametrize("version", [winograd.conv2d, im2col.conv2d])
-def test_it_goes_when_the_weights_go_or_are_trained(version):
+def test_it_goes_when_the_weights_go_or_are_trained():
     w = weights()
-    check(version, w)
+    check(w)
     assert len(kept._kept) == 1
     del w
     gc.collect()
     assert not kept._kept
     w = weights()
-    check(version, w)
+    check(w)
     with Tape():
-        version(X, w)
+        winograd.conv2d(X, w)
     assert not kept._kept
 
 
-def test_of_one_array_for_both_kinds():
-    w = weights()
-    for version in (winograd.conv2d, im2col.conv2d, winograd.conv2d):
-        check(version, w)
-    assert len(kept._kept) == 2
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 5, 63, 64, 65, 1000])
+def test_a_fingerprint_tells_every_small_change(dtype, size):
+    """Of any one number, in any bit; numbers that change places; and it is the same for the same content."""
+    w = RNG.normal(size=size).astype(dtype)
+    seen = {kept.fingerprint(w)}
+    assert kept.fingerprint(w.copy()) in seen
+    for i in range(size):
+        bits = w.copy().view(np.uint8)
+        bits[RNG.integers(i * w.itemsize, (i + 1) * w.itemsize)] ^= 1 << RNG.integers(8)
+        now = kept.fingerprint(bits.view(dtype))
+        assert now not in seen
+        seen.add(now)
+    for i in range(size - 1):
+        changed = w.copy()
+        changed[[0, i + 1]] = changed[[i + 1, 0]]
+        now = kept.fingerprint(changed)
+        assert now not in seen
+        seen.add(now)
