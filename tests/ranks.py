@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -89,7 +90,13 @@ def _start(command, cwd):
         text=True,
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT), "MINICNN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=_heed_interrupts,
     )
+
+
+def _heed_interrupts():
+    """Tests that a shell has started in the background ignore Ctrl-C, and so would what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(start, ranks, *arguments, cwd):
