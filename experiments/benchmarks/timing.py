@@ -31,14 +31,12 @@ def interleaved(
     """In every round, time all calls one after the other: the mean over as many repetitions as last `least` seconds.
 
     A call that takes more than a second, and is more than `hopeless` times as slow as the fastest, has no rounds: the
-    time of its last call to warm up stands; one that is ten times worse still has no second.
+    time of its last call to warm up stands.  (The first may include compilation.)
     """
     warmed: dict[str, float] = {}
     for name, call in calls.items():
         for _ in range(warm):
             warmed[name] = _seconds(call, 1)
-            if warmed[name] > max(1.0, 10 * hopeless * min(warmed.values())):
-                break
     limit = max(1.0, hopeless * min(warmed.values()))
     times: Times = {name: [seconds] if seconds > limit else [] for name, seconds in warmed.items()}
     raced = [name for name, seconds in warmed.items() if seconds <= limit]
