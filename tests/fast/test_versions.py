@@ -283,6 +283,16 @@ def test_the_rule_that_chooses(monkeypatch):
 
 
 @needs_compiler
+def test_pooling_in_c_of_an_image_smaller_than_its_rows_of_windows():
+    """Sixteen rows of windows around four bytes."""
+    x = np.ones((1, 1, 1, 1), np.float32)
+    static = {"k": 16, "stride": 1, "pad": 15}
+    for ours, theirs in zip(native_pool.max_pool2d(x, **static), ops.max_pool2d.textbook(x, **static), strict=True):
+        g = np.ones((1, 16, 16, 1), np.float32)
+        np.testing.assert_array_equal(*((a(g)[0] if callable(a) else a) for a in (ours, theirs)))
+
+
+@needs_compiler
 def test_the_rule_that_chooses_among_kernels_in_c():
     """Winograd for 3x3 and 5x5 layers with stride 1 and some channels, taps for tiny images, im2col for the rest."""
 

@@ -44,7 +44,7 @@ def conv2d(
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
     geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
-    pixels = Pixels.of(x.shape, w.shape, x.dtype.char, *geometry, activation)
+    pixels = pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
     y = pixels.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -94,19 +94,6 @@ class Pixels:
         most = max(LEAST_PIXELS, PIECE_BYTES // (self.k * self.dtype.itemsize))
         worth = -(-LEAST_PRODUCTS // (self.k * self.f))
         self.piece = min(most, max(worth, LEAST_PIXELS, -(-self.count // 4)))
-
-    @staticmethod
-    @lru_cache(maxsize=512)
-    def of(
-        x_shape: tuple[int, ...],
-        w_shape: tuple[int, ...],
-        dtype: str,
-        stride: Size,
-        pad: Pad,
-        activation: str | None,
-    ) -> Pixels:
-        """The same for every call with these shapes."""
-        return Pixels(x_shape, w_shape, dtype, stride, pad, activation)
 
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of U(x) W + b."""
@@ -211,5 +198,7 @@ class Pixels:
     def memory(self, pixels: int) -> np.ndarray:
         return scratch("columns", (pixels, self.k), self.dtype)
 
+
+pixels_of = lru_cache(maxsize=512)(Pixels)  # the same for every call with these shapes
 
 HOST = np.empty(0)  # where no sums are needed

@@ -30,7 +30,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     shape = shape_in_c(windows, x.shape[3])
     y = empty((len(x), *windows.out, x.shape[3]), dtype)
     rows = len(x) * windows.out[0]
-    piece = max(1, PIECE_BYTES // (x.nbytes // rows), -(-rows // SHARES))
+    piece = max(1, PIECE_BYTES * rows // x.nbytes, -(-rows // SHARES))
 
     def maxima(cells: np.ndarray | None) -> np.ndarray | None:
         over_slices(lambda p: steps.pool_max(x, shape, p.start, p.stop, y, cells), cut(0, rows, piece), x)

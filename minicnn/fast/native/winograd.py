@@ -64,7 +64,7 @@ def conv2d(
     """ops.conv2d for 3x3 or 5x5 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    tiles = Tiles.of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
+    tiles = tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
     y = tiles.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -130,12 +130,6 @@ class Tiles:
         self.inputs, self.outputs, self.activation = self.layer.inputs, self.layer.outputs, self.layer.activation
         self.u_bytes = 36 * self.c * self.f * self.dtype.itemsize
         self.by_places, self.backward_by_places = self.u_bytes >= MOST_READ_U, self.u_bytes >= MOST_SUMMED_U
-
-    @staticmethod
-    @lru_cache(maxsize=512)
-    def of(x_shape: tuple[int, ...], w_shape: tuple[int, ...], dtype: str, pad: Pad, activation: str | None) -> Tiles:
-        """The same for every call with these shapes."""
-        return Tiles(x_shape, w_shape, dtype, pad, activation)
 
     def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
         """The activation of Y = A' [U * V] A, plus the bias."""
@@ -236,6 +230,9 @@ class Tiles:
         over_slices(one, cut(block.start, block.stop, length or self.piece), HOST)
 
 
+tiles_of = lru_cache(maxsize=512)(Tiles)  # the same for every call with these shapes
+
+
 class Backward:
     """The gradients, for the gradient g of the output y: gx, and `sums`, which are gU and then that of the bias.
 
@@ -270,13 +267,11 @@ class Backward:
         if self.sums is None:
             return None, None
         gu, gb = self.sums[: self.u_size].reshape(36, -1), self.sums[self.u_size :]
-        gw, back = (
-            empty((self.tiles.algorithm.taps**2, gu.shape[1]), gu.dtype),
-            matrices(self.tiles.algorithm, gu.dtype)[2].T,
-        )
+        taps, back = self.tiles.algorithm.taps, matrices(self.tiles.algorithm, gu.dtype)[2].T
+        gw = empty((taps * taps, gu.shape[1]), gu.dtype)
         pieces = cut(0, gu.shape[1], COLUMNS)
         over_slices(lambda some: np.matmul(back, gu[:, some], out=gw[:, some]), pieces, gu)
-        return gw.reshape(self.tiles.algorithm.taps, -1, self.tiles.c, self.tiles.f), gb.copy()
+        return gw.reshape(taps, taps, self.tiles.c, self.tiles.f), gb.copy()
 
     def _some_images(self, images: slice, sums: np.ndarray | None) -> None:
         """Write their gx, and what they add up to; one thread does them in order, because in gx their tiles overlap."""

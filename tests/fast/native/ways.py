@@ -20,8 +20,8 @@ def share_out(patch, *, by_places=False, tiles=3, pixels=5, blocks=1):
     patch.setattr(winograd, "MOST_SUMMED_U", 0 if by_places else HUGE)
     patch.setattr(winograd, "LEAST_SHARE", tiles)
     patch.setattr(winograd, "COLUMNS", 7)
-    patch.setattr(winograd.Tiles, "of", winograd.Tiles)  # not what was made for larger pieces
-    patch.setattr(im2col.Pixels, "of", im2col.Pixels)
+    patch.setattr(winograd, "tiles_of", winograd.Tiles)  # not what was made for larger pieces
+    patch.setattr(im2col, "pixels_of", im2col.Pixels)
     patch.setattr(pool, "PIECE_BYTES", 1)
     patch.setattr(im2col, "PIECE_BYTES", 1)
     patch.setattr(im2col, "LEAST_PIXELS", pixels)
