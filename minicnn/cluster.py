@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from minicnn.backend import Array, array_module, device_of
 from minicnn.parallel import exchanging
@@ -94,6 +94,15 @@ class Communicator(ABC):
         """This rank's share of start .. stop - 1: as equal as possible, in the order of the ranks."""
         length = stop - start
         return slice(start + length * self.rank // self.size, start + length * (self.rank + 1) // self.size)
+
+    def tried_on_root(self, work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+        """On rank 0 what work() returns and None, or None and what it raises; elsewhere two times None."""
+        if self.rank > 0:
+            return None, None
+        try:
+            return work(), None
+        except Exception as problem:
+            return None, problem
 
     def root_first(self, work: Callable[[], T]) -> T:
         """What work() returns; rank 0 calls it before the others, which find what it has downloaded."""

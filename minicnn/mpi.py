@@ -101,13 +101,7 @@ class Mpi(Communicator):
         return of_all.tolist()
 
     def on_root(self, work: Callable[[], T]) -> T:
-        value: Any = None
-        error: Exception | None = None
-        if self.rank == 0:
-            try:
-                value = work()
-            except Exception as problem:
-                error = problem
+        value, error = self.tried_on_root(work)
         self._come_together(self._world)  # asleep: this may take long, and MPI's own waiting keeps a core busy
         value, error = self._world.bcast((value, error))
         if error is not None:

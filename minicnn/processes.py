@@ -28,7 +28,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -72,13 +72,7 @@ class Processes(Communicator):
         return np.frombuffer(self._ask_root(np.int64(number).tobytes(), b"".join), np.int64).tolist()
 
     def on_root(self, work: Callable[[], T]) -> T:
-        value: Any = None
-        error: Exception | None = None
-        if self.rank == 0:
-            try:
-                value = work()
-            except Exception as problem:
-                error = problem
+        value, error = self.tried_on_root(work)
         told = self._ask_root(b"", lambda _: pickle.dumps((value, error)))
         if self.rank > 0:
             value, error = pickle.loads(told)
