@@ -51,6 +51,11 @@ def threads() -> int:
     return int(asked)
 
 
+def threads_here() -> int:
+    """The same for work that shares itself out: one inside of work that is already shared out."""
+    return 1 if _here.busy else threads()
+
+
 def usable_cores() -> list[int]:
     """The numbers of the cores that this process may run on."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))

@@ -21,7 +21,7 @@ import reference.norm
 import reference.pool
 from minicnn import Stream, ops
 from minicnn.autodiff import Op
-from minicnn.fast.fused import conv2d_activated
+from minicnn.fast.fused import conv2d_activated, conv2d_normalised
 from tests import draw, laws
 
 A = np.array
@@ -65,6 +65,13 @@ def _concatenated_by_loops(x, *, activation, **static):
 def _conv2d_activated_by_loops(x, w, b, *, activation, **static):
     y = reference.conv.conv2d(x, w, b, **static)
     return reference.activation.relu(y) if activation == "relu" else reference.activation.crelu(y, axis=-1)
+
+
+def _conv2d_normalised_by_loops(x, w, scale, shift, *, activation, **static):
+    y = reference.conv.conv2d(x, w, np.zeros_like(shift), **static)
+    for channel in range(len(scale)):
+        y[..., channel] = scale[channel] * y[..., channel] + shift[channel]
+    return getattr(reference.activation, activation)(y) if activation else y
 
 
 _image = A([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]).reshape(1, 3, 3, 1)
@@ -197,6 +204,17 @@ CASES = [
         _conv2d_activated_by_loops,
         draw.activated(draw.any_conv),
         laws.conv2d_activated,
+    ),
+    Case(
+        conv2d_normalised,
+        (
+            (_image, A([[1.0, 0], [0, -1]]).reshape(2, 2, 1, 1), A([-2.0]), A([-6.0])),
+            {"pad": ((1, 0), (0, 0)), "activation": "crelu"},
+            A([[[0.0, 2], [0, 0]], [[2, 0], [2, 0]], [[2, 0], [2, 0]]])[None],
+        ),
+        _conv2d_normalised_by_loops,
+        draw.normalised(draw.any_conv),
+        laws.conv2d_normalised,
     ),
     Case(
         ops.max_pool2d,

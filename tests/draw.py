@@ -154,6 +154,19 @@ def activated(drawing):
     return draw_it
 
 
+def normalised(drawing):
+    """The same with a scale, of either sign, and a shift; perhaps without the activation."""
+
+    def draw_it(draw):
+        (x, w, b), static = activated(drawing)(draw)
+        scale = distinct(rng(draw), w.shape[3]) + draw(st.sampled_from([-3.0, 3.0]))
+        if draw(st.booleans()):
+            static["activation"] = None
+        return (x, w, scale, b * scale), static
+
+    return draw_it
+
+
 def pool(draw, channels=FEW):
     k = sizes(draw, 1, 3)
     kh, kw = k if isinstance(k, tuple) else (k, k)

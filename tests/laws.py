@@ -139,6 +139,12 @@ def conv2d_activated(op, x, w, b, *, activation, **static):
         close(y[..., f:], opposite[..., :f], 0)
 
 
+def conv2d_normalised(op, x, w, scale, shift, *, activation, **static):
+    """To scale the output is to scale the filters."""
+    y = ops.conv2d(x, w * scale, shift, **static)
+    close(op(x, w, scale, shift, activation=activation, **static), getattr(ops, activation)(y) if activation else y)
+
+
 def max_pool2d(op, x, **static):
     """Commutes with monotone functions; the gradient of the sum counts every window once."""
     y, vjp = op.pair(x, **static)

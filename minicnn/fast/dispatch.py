@@ -60,11 +60,11 @@ def _tiny(x: Any, *others: Any, **static: Any) -> bool:
 
 
 def _fused(name: str, fits: Condition) -> Condition:
-    """The same for a convolution with an activation: as the table chooses for the convolution alone."""
+    """The same for a convolution with what follows it: as the table chooses for the convolution alone."""
     alone, tiny = _chosen(name, fits), _chosen("taps", _tiny)
 
-    def condition(*arrays: Any, activation: str, **static: Any) -> bool:
-        return alone(*arrays, **static) and not tiny(*arrays, **static)
+    def condition(x: Any, w: Any, *others: Any, activation: str | None = None, **static: Any) -> bool:
+        return alone(x, w, **static) and not tiny(x, w, **static)
 
     return condition
 
@@ -84,6 +84,8 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("im2col", native_im2col.fits), native_im2col.conv2d),
     (fused.conv2d_activated, _fused("winograd", native_winograd.fits), native_winograd.conv2d),
     (fused.conv2d_activated, _fused("im2col", native_im2col.fits), native_im2col.conv2d),
+    (fused.conv2d_normalised, _fused("winograd", native_winograd.fits), native_winograd.conv2d_normalised),
+    (fused.conv2d_normalised, _fused("im2col", native_im2col.fits), native_im2col.conv2d_normalised),
     (ops.max_pool2d, native_pool.fits, native_pool.max_pool2d),
     # where there is no C compiler
     (ops.conv2d, _chosen("winograd", winograd_wide.fits), winograd_wide.conv2d),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from minicnn import ops
-from minicnn.autodiff import Buffer, Op, Parameter, Tensor
-from minicnn.backend import device_of
+from minicnn.autodiff import Buffer, Op, Parameter, Tensor, recording
+from minicnn.backend import Array, device_of
 from minicnn.cluster import Part
-from minicnn.fast.fused import ACTIVATIONS, conv2d_activated
+from minicnn.fast.fused import ACTIVATIONS, conv2d_activated, conv2d_normalised
+from minicnn.fast.native.library import available
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
 from minicnn.nn.module import Module, Train, put_like
@@ -46,15 +47,31 @@ class Conv2d(Module):
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         return ops.conv2d(x, self.weight, self.bias, stride=self.stride, pad=self.pad)
 
-    def with_next(self, following: Module) -> Callable[[Any], Tensor] | None:
-        """With a ReLU or CReLU that follows, one op for both."""
-        if type(self) is not Conv2d or type(following) not in (ReLU, CReLU):
-            return None  # a class derived from one of these may compute something else
-        assert isinstance(following, Activation)
-        name = next((name for name, op in ACTIVATIONS.items() if op is following.function), None)
-        if name is None or following.options:
+    def with_next(self, following: Sequence[Module], train: Train) -> tuple[Callable[[Any], Tensor], int] | None:
+        """One op for the convolution and a ReLU or CReLU after it; in evaluation also a BatchNorm between them."""
+        # Types are compared exactly: a class derived from one of these may compute something else.
+        if type(self) is not Conv2d or not following:
             return None
-        return lambda x: conv2d_activated(x, self.weight, self.bias, activation=name, stride=self.stride, pad=self.pad)
+        geometry = {"stride": self.stride, "pad": self.pad}
+        if not train and type(following[0]) is BatchNorm and self._takes_in(following[0]):
+            scale, shift = following[0].scale_and_shift()
+            if self.bias is not None:
+                shift = self.bias.data * scale + shift
+            activation = _fused_name(following[1]) if len(following) > 1 else None
+            return (
+                lambda x: conv2d_normalised(x, self.weight, scale, shift, activation=activation, **geometry),
+                2 if activation else 1,
+            )
+        if (activation := _fused_name(following[0])) is None:
+            return None
+        return lambda x: conv2d_activated(x, self.weight, self.bias, activation=activation, **geometry), 1
+
+    def _takes_in(self, norm: BatchNorm) -> bool:
+        """Whether a batch normalisation by fixed moments is done with the convolution.
+
+        Not while a tape records, which is to know of all parameters; and on a GPU it has a kernel of its own.
+        """
+        return norm.gamma.shape == self.weight.shape[3:] and available(self.weight.data) and not recording()
 
     def kernel(self) -> str:
         extras = [f"/{self.stride}"] if self.stride != 1 else []
@@ -103,6 +120,11 @@ class BatchNorm(Module):
         self.running_var = Buffer(np.ones(c, np.float32))
         self.schemes = {"gamma": scheme, "beta": init.zeros}
         self.draw(Stream(0))
+
+    def scale_and_shift(self) -> tuple[Array, Array]:
+        """What evaluation does as y = scale x + shift, channel by channel."""
+        scale = self.gamma.data / np.sqrt(self.running_var.data + self.eps)
+        return scale, self.beta.data - self.running_mean.data * scale
 
     def draw(self, stream: Stream) -> None:
         super().draw(stream)
@@ -191,6 +213,14 @@ class Activation(Lambda):
     def __init__(self, function: Op | Callable[..., Tensor], *, two_sided: bool = False, **options: Any):
         super().__init__(function, **options)
         self.two_sided = two_sided
+
+
+def _fused_name(layer: Module) -> str | None:
+    """The name under which minicnn/fast/fused.py knows an activation; None if it does not."""
+    if type(layer) not in (ReLU, CReLU):
+        return None
+    assert isinstance(layer, Activation)
+    return next((name for name, op in ACTIVATIONS.items() if op is layer.function and not layer.options), None)
 
 
 class ReLU(Activation):

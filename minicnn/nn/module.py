@@ -12,7 +12,7 @@ random generator: `train` and `stream` are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Self
 
@@ -51,10 +51,10 @@ class Module:
         """
         raise NotImplementedError(f"{type(self).__name__} does not define forward(x, train, stream)")
 
-    def with_next(self, following: Module) -> Callable[[Any], Tensor] | None:
-        """What computes this layer and the one that follows it in a Sequential at once, if something does.
+    def with_next(self, following: Sequence[Module], train: Train) -> tuple[Callable[[Any], Tensor], int] | None:
+        """What computes this layer and some of those that follow it in a Sequential at once, if something does.
 
-        It takes the input and gives the output of the second; neither may need `train` or `stream`.
+        That is a function from the input to the output of the last of them, and the number of those that follow.
         """
         return None
 
@@ -169,14 +169,17 @@ class Sequential(Module):
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         values = x.data if isinstance(x, Tensor) else x
         with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew
-            layers = list(self.layers.items())
-            while layers:
-                (name, layer), *layers = layers
-                both = layer.with_next(layers[0][1]) if layers else None
-                if both is None:
-                    x = layer(x, train=train, stream=None if stream is None else stream.child(name))
+            names, layers = list(self.layers), list(self.layers.values())
+            i = 0
+            while i < len(layers):
+                at_once = layers[i].with_next(layers[i + 1 :], train)
+                if at_once is None:
+                    x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
+                    i += 1
                 else:
-                    x, layers = both(x), layers[1:]
+                    function, following = at_once
+                    x = function(x)
+                    i += 1 + following
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from minicnn import Stream, ops, parallel
 from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.dispatch import TABLE
-from minicnn.fast.fused import conv2d_activated
+from minicnn.fast.fused import conv2d_activated, conv2d_normalised
 from minicnn.fast.native import im2col as native_im2col
 from minicnn.fast.native import pool as native_pool
 from minicnn.fast.native import winograd as native_winograd
@@ -101,6 +101,18 @@ VERSIONS = {
     "C: winograd by places, activated": (conv2d_activated, native_winograd.conv2d, draw.activated(draw_tiles)),
     "C: im2col, activated": (conv2d_activated, native_im2col.conv2d, draw.activated(draw_columns)),
     "C: im2col 1x1, activated": (conv2d_activated, native_im2col.conv2d, draw.activated(draw_pixels)),
+    "C: winograd by tiles, normalised": (
+        conv2d_normalised,
+        native_winograd.conv2d_normalised,
+        draw.normalised(draw_tiles),
+    ),
+    "C: winograd by places, normalised": (
+        conv2d_normalised,
+        native_winograd.conv2d_normalised,
+        draw.normalised(draw_tiles),
+    ),
+    "C: im2col, normalised": (conv2d_normalised, native_im2col.conv2d_normalised, draw.normalised(draw_columns)),
+    "C: im2col 1x1, normalised": (conv2d_normalised, native_im2col.conv2d_normalised, draw.normalised(draw_pixels)),
     "C: max_pool2d": (ops.max_pool2d, native_pool.max_pool2d, draw_wide_pool),
 }
 
@@ -155,7 +167,7 @@ def check_needs(op, version, arrays, static, put=lambda x: x, get=lambda x: x):
     y, vjp = version(*map(put, arrays), **static)
     g = np.random.default_rng(0).normal(size=y.shape)
     everything = op.textbook(*arrays, **static)[1](g)
-    for needs in itertools.product([False, True], repeat=3):
+    for needs in itertools.product([False, True], repeat=len(everything)):
         found = vjp(put(g), needs)
         assert [gx is not None for gx in found] == [
             n and full is not None for n, full in zip(needs, everything, strict=True)
@@ -176,8 +188,9 @@ def test_only_the_gradients_that_are_needed(monkeypatch, name, bias):
         arrays, static = (rng.normal(size=(4, 5)), rng.normal(size=(5, 2)), rng.normal(size=2)), {}
     else:
         arrays = (rng.normal(size=(2, 5, 5, 3)), rng.normal(size=(k, k, 3, 4)), rng.normal(size=4))
-        static = {"pad": 1} | ({"activation": "crelu"} if op is conv2d_activated else {})
-    check_needs(op, version, arrays[: 2 + bias], static)
+        static = {"pad": 1} | ({} if op is ops.conv2d else {"activation": "crelu"})
+    arrays = (*arrays, rng.normal(size=4)) if op is conv2d_normalised else arrays[: 2 + bias]
+    check_needs(op, version, arrays, static)
 
 
 @pytest.mark.parametrize("name", rows(["max_pool2d", "C: max_pool2d"]))
@@ -323,7 +336,9 @@ def test_kernels_in_c_give_the_same_bits_on_1_2_and_4_threads(monkeypatch, name)
     monkeypatch.setattr(parallel, "HOST_PIECE_BYTES", 1)
     rng, k = np.random.default_rng(0), 1 if "1x1" in name else 3
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((9, 13, 11, 19), (k, k, 19, 21), (21,))]
-    static = {"pad": 1} | ({"activation": "crelu"} if op is conv2d_activated else {})
+    static = {"pad": 1} | ({} if op is ops.conv2d else {"activation": "crelu"})
+    if op is conv2d_normalised:
+        arrays.append(arrays[2] + 1)
     if op is ops.max_pool2d:
         arrays, static = arrays[:1], {"k": 3, "stride": 2, "pad": 1}
     results = []

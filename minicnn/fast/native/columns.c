@@ -5,6 +5,7 @@
 
 #include "activation.h"
 #include "gemm.h"
+#include "threads.h"
 #include "windows.h"
 
 INLINE void copy(REAL *to, const REAL *from, long count) {
@@ -83,20 +84,22 @@ void columns_panels(const REAL *w, long k, long n, long transposed, REAL *u) {
                 *u++ = j + l < n ? w[transposed ? (j + l) * k + i : i * n + j + l] : 0;
 }
 
-/* y = the activation of A W + bias, for `pixels` rows of A and n columns of W; y has the step y_row, and CReLU's second half
-   begins `second` numbers after the first.  Some rows at a time, so that they are still in the cache when the bias comes. */
-void columns_forward(long pixels, long k, long n, const REAL *a, long a_row, const REAL *w, long w_panel, long w_row,
-                     const REAL *bias, long activation, long second, REAL *y, long y_row) {
+/* y = the activation of scale A W + bias, for `pixels` rows of A and n columns of W; y has the step y_row, and CReLU's
+   second half begins `second` numbers after the first.  Some rows at a time, so that they are still in the cache when the
+   bias comes. */
+static void some_rows(long pixels, long k, long n, const REAL *a, panels w, const REAL *scale, const REAL *bias,
+                      long activation, long second, REAL *y, long y_row) {
     for (long first = 0; first < pixels; first += 16 * TALL) {
         const long some = least(pixels - first, 16 * TALL);
         REAL *out = y + first * y_row;
-        multiply(some, n, k, (matrix){a + first * a_row, a_row, 1}, (panels){w, w_panel, w_row}, (result){out, y_row}, 0);
-        if (!bias && activation == NOTHING) continue;
+        multiply(some, n, k, (matrix){a + first * k, k, 1}, w, (result){out, y_row}, 0);
+        if (!scale && !bias && activation == NOTHING) continue;
         for (long pixel = 0; pixel < some; pixel++, out += y_row) {
-#define FINISH(kind)                                                                                       \
-    OVER_CHANNELS(c, count, n, {                                                                            \
-        const vec b = bias ? load(bias + c, count) : (vec){0};                                              \
-        activate(kind, load(out + c, count) + b, out + c, second, count);                                        \
+#define FINISH(kind)                                                               \
+    OVER_CHANNELS(c, count, n, {                                                    \
+        const vec s = scale ? load(scale + c, count) : (vec){0} + 1;                \
+        const vec b = bias ? load(bias + c, count) : (vec){0};                      \
+        activate(kind, s * load(out + c, count) + b, out + c, second, count);       \
     })
             if (activation == NOTHING)
                 FINISH(NOTHING);
@@ -107,6 +110,39 @@ void columns_forward(long pixels, long k, long n, const REAL *a, long a_row, con
 #undef FINISH
         }
     }
+}
+
+/* The forward pass, shared out: `pixels` of them and `filters` per item; filters begin with a panel. */
+typedef struct {
+    const REAL *x;
+    const windows *w;
+    long count, k, all_filters;
+    panels weights;
+    const REAL *scale, *bias;
+    long activation, pixels, filters;
+    REAL *memory; /* for the columns, or null where pixels are rows of the product as they are */
+    REAL *y;
+} forward;
+
+static void some_outputs(const void *context, long item, long thread) {
+    const forward *f = context;
+    const long shares = (f->all_filters + f->filters - 1) / f->filters, y_row = f->all_filters * (f->activation == CRELU ? 2 : 1);
+    const long from = item % shares * f->filters, first = item / shares * f->pixels;
+    const long last = least(first + f->pixels, f->count);
+    REAL *columns = f->memory + thread * f->pixels * f->k;
+    if (f->memory) columns_gather(f->x, f->w, first, last, columns, f->k);
+    const panels weights = {f->weights.at + from / WIDE * f->weights.panel, f->weights.panel, f->weights.row};
+    some_rows(last - first, f->k, least(f->filters, f->all_filters - from), f->memory ? columns : f->x + first * f->k,
+              weights, f->scale ? f->scale + from : 0, f->bias ? f->bias + from : 0, f->activation, f->all_filters,
+              f->y + first * y_row + from, y_row);
+}
+
+/* y of all `count` output pixels and all filters; k is the length of the columns. */
+void columns_forward(const REAL *x, const windows *w, long count, long k, long all_filters, const REAL *weights,
+                     long panel, long row, const REAL *scale, const REAL *bias, long activation, long threads, long pixels,
+                     long filters, REAL *memory, REAL *y) {
+    const forward all = {x, w, count, k, all_filters, {weights, panel, row}, scale, bias, activation, pixels, filters, memory, y};
+    share_out(threads, (count + pixels - 1) / pixels * ((all_filters + filters - 1) / filters), some_outputs, &all);
 }
 
 /* C (m, n) = A B, of rows with a step; W comes as panels. */

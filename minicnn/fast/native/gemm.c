@@ -59,16 +59,20 @@ static void strip(long m, long k, matrix a, const REAL *b, long b_row, result c,
 
 /* Some rows of A stay in the second cache while all panels meet them, and a part of a panel in the first while all of
    these rows meet it.  Where a step between rows of B, or between columns of A, would touch too many lines of the cache,
-   they are copied first: B as in a panel, A as its blocks read it. */
+   they are copied first: B as in a panel, A as its blocks read it.  For few rows that is not worth it, and reading B from
+   memory is all the work: then some whole rows of B at a time, and those after them are fetched meanwhile. */
 #define MOST_A (128 << 10) /* bytes */
 #define MOST_B (16 << 10)
 #define MANY 96            /* rows of B */
+#define FEW (4 * TALL)     /* rows of A */
+#define WHOLE_ROWS 32      /* of B */
 
 void multiply(long m, long n, long k, matrix a, panels b, result c, int add) {
     REAL copied_a[MOST_A / sizeof(REAL)], copied_b[MOST_B / sizeof(REAL)];
-    const long most_k = MOST_B / (WIDE * (long)sizeof(REAL));
+    const int side_by_side = b.row != WIDE && k > MANY, whole_rows = side_by_side && m <= FEW;
+    const long most_k = whole_rows ? WHOLE_ROWS : MOST_B / (WIDE * (long)sizeof(REAL));
     const long most_m = MOST_A / (least(k, most_k) * (long)sizeof(REAL)) / TALL * TALL;
-    const int copy = b.row != WIDE && k > MANY;
+    const int copy = side_by_side && !whole_rows;
     for (long first_k = 0; first_k < k; first_k += most_k) {
         const long some_k = least(k - first_k, most_k);
         const int more = add || first_k;
@@ -84,13 +88,17 @@ void multiply(long m, long n, long k, matrix a, panels b, result c, int add) {
                 const int columns = (int)least(n - j, WIDE);
                 const REAL *right = b.at + j / WIDE * b.panel + first_k * b.row;
                 const result to = {c.at + i * c.row + j, c.row};
+                if (whole_rows)
+                    for (long l = some_k; l < least(2 * some_k, k - first_k); l++) __builtin_prefetch(right + l * b.row);
                 if (!copy) {
                     strip(some_m, some_k, (matrix){left, a.row, a.column}, right, b.row, to, columns, more);
                     continue;
                 }
-                for (long l = 0; l < some_k; l++)
+                for (long l = 0; l < some_k; l++) {
                     for (int v = 0; v < (columns > LANES ? 2 : 1); v++)
                         store(copied_b + l * WIDE + v * LANES, load(right + l * b.row + v * LANES, LANES), LANES);
+                    if (columns == WIDE) __builtin_prefetch(right + b.panel + l * b.row);
+                }
                 for (long r = 0; r < whole; r += TALL)
                     strip(TALL, some_k, (matrix){copied_a + r * some_k, 1, TALL}, copied_b, WIDE,
                           (result){to.at + r * to.row, to.row}, columns, more);

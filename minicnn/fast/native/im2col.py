@@ -16,10 +16,10 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.native.library import available, kernels, lanes
-from minicnn.fast.native.winograd import ACTIVATIONS
+from minicnn.fast.native.winograd import ACTIVATIONS, textbook_vjp
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad, as_pair
-from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads
+from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads_here
 
 PIECE_BYTES = 256 << 10  # of columns: what stays in the second cache of a core
 LEAST_PIXELS = 48  # in a piece, so that the filters are not read too often
@@ -54,6 +54,25 @@ def conv2d(
         return gx, gw, gb
 
     return y, vjp
+
+
+def conv2d_normalised(
+    x: np.ndarray,
+    w: np.ndarray,
+    scale: np.ndarray,
+    shift: np.ndarray,
+    *,
+    activation: str | None = None,
+    stride: Size = 1,
+    pad: Pad = 0,
+) -> Pair:
+    """fused.conv2d_normalised."""
+    check_conv2d(x, w, shift)
+    x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
+    geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
+    pixels = pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
+    y = pixels.forward(x, w, np.ascontiguousarray(shift), np.ascontiguousarray(scale))
+    return y, textbook_vjp(x, w, scale, shift, activation=activation, stride=stride, pad=pad)
 
 
 class Shape(ctypes.Structure):
@@ -95,37 +114,24 @@ class Pixels:
         worth = -(-LEAST_PRODUCTS // (self.k * self.f))
         self.piece = min(most, max(worth, LEAST_PIXELS, -(-self.count // 4)))
 
-    def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        """The activation of U(x) W + b."""
+    def forward(
+        self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, scale: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The activation of U(x) W, scaled, plus b."""
         y = empty(self.y_shape, self.dtype)
-        rows = y.reshape(-1, self.features)
         if self.count <= FEW_PIXELS and self.f % lanes(self.dtype) == 0:  # so that products may read w as it is
-            weights, steps = w.reshape(-1), (self.panel, self.f)
+            weights, steps = w, (self.panel, self.f)
         else:
-            weights, steps = self.panels(w, self.k, self.f).reshape(-1), (self.k * self.panel, self.panel)
-
-        def some_outputs(some: slice, filters: slice) -> None:
-            columns, sizes = self.columns(x, some), (some.stop - some.start, self.k, filters.stop - filters.start)
-            at = filters.start // self.panel * steps[0]
-            self.steps_in_c.columns_forward(
-                *sizes,
-                columns,
-                self.k,
-                weights[at:],
-                *steps,
-                None if b is None else b[filters],
-                self.activation,
-                self.f,
-                rows[some].reshape(-1)[filters.start :],
-                self.features,
-            )
-
+            weights, steps = self.panels(w, self.k, self.f), (self.k * self.panel, self.panel)
         # Each number of y has the same bits whoever computes it, so how the work is shared may depend on the threads.
+        count, pixels, filters = threads_here(), self.piece, self.f
         if self.count <= FEW_PIXELS and self.k * self.f >= LEAST_PRODUCTS // FEW_PIXELS:
-            share = self.panel * -(-self.f // (self.panel * threads()))
-            over_slices(lambda some: some_outputs(slice(0, self.count), some), cut(0, self.f, share), x)
-        else:
-            over_slices(lambda some: some_outputs(some, slice(0, self.f)), cut(0, self.count, self.piece), x)
+            pixels, filters = self.count, self.panel * -(-self.f // (self.panel * count))
+        memory = None if self.pixels_are_rows else scratch("columns", (count, pixels, self.k), self.dtype)
+        sizes, shares = (self.count, self.k, self.f), (count, pixels, filters)
+        self.steps_in_c.columns_forward(
+            x, self.shape, *sizes, weights, *steps, scale, b, self.activation, *shares, memory, y
+        )
         return y
 
     def backward(

@@ -38,7 +38,7 @@ import numpy as np
 FOLDER = Path(__file__).parent
 SWITCH = "MINICNN_NATIVE"
 PROCESSOR = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"  # this one
-OPTIONS = ["-O3", PROCESSOR, "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"]
+OPTIONS = ["-O3", PROCESSOR, "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno-math-errno", "-fno-trapping-math"]
 COMPILERS = ("cc", "gcc", "clang")
 PATIENCE = 300  # seconds for the compiler
 SEASON = 90 * 86400  # seconds
@@ -52,17 +52,17 @@ SIGNATURES = {
     "columns_gather": "ppnnpn",
     "columns_add": "pnpnnp",
     "columns_panels": "pnnnp",
-    "columns_forward": "nnnpnpnnpnnpn",
+    "columns_forward": "ppnnnpnnppnnnnpp",
     "columns_product": "nnnpnppn",
     "columns_before": "ppnnnpn",
     "columns_filters": "nnnpnpnnp",
-    "pool_max": "ppnnpp",
+    "pool_max": "ppnnnpp",
     "pool_max_adjoint": "pppnnp",
     "winograd_input": "ppnnpnn",
     "winograd_input_adjoint": "pnnpnnp",
-    "winograd_output": "pnnppnnnnp",
+    "winograd_output": "pnnpppnnnnp",
     "winograd_output_adjoint": "pppnnnnpnn",
-    "winograd_forward": "ppppnnnnpp",
+    "winograd_forward": "pppppnnnpnp",
     "winograd_backward": "pppppnnppp",
     "winograd_filters": "pnnnnnnp",
     "winograd_products": "nnnnnpnnpnpnn",

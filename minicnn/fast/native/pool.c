@@ -1,6 +1,7 @@
 /* Max pooling.  The forward pass notes which cell of its window each maximum is; the derivative gathers: for each pixel
    of the image, the gradients of those windows whose maximum it is. */
 
+#include "threads.h"
 #include "vector.h"
 #include "windows.h"
 
@@ -44,19 +45,35 @@ INLINE void maximum(const REAL *x, const windows *w, cells in, long c, const int
     }
 }
 
-/* y, and the cells of the maxima unless `cell` is null, in the rows of windows first .. last - 1, which are numbered
-   through all images. */
-void pool_max(const REAL *x, const windows *w, long first, long last, REAL *y, uint8_t *cell) {
-    for (long i = first; i < last; i++)
+typedef struct {
+    const REAL *x;
+    const windows *w;
+    long rows, share;
+    REAL *y;
+    uint8_t *cell;
+} maxima;
+
+static void some_maxima(const void *context, long item, long thread) {
+    (void)thread;
+    const maxima *m = context;
+    const windows *w = m->w;
+    for (long i = item * m->share; i < least((item + 1) * m->share, m->rows); i++)
         for (long column = 0; column < w->columns; column++) {
             const long at = (i * w->columns + column) * w->channels;
             const cells in = cells_of(w, i % w->rows, column);
-            const REAL *from = x + i / w->rows * w->height * w->width * w->channels;
-            if (cell)
-                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 1, y + at, cell + at));
+            const REAL *from = m->x + i / w->rows * w->height * w->width * w->channels;
+            if (m->cell)
+                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 1, m->y + at, m->cell + at));
             else
-                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 0, y + at, cell));
+                OVER_CHANNELS(c, count, w->channels, maximum(from, w, in, c, count, 0, m->y + at, m->cell));
         }
+}
+
+/* y, and the cells of the maxima unless `cell` is null; `rows` of windows, which are numbered through all images, shared
+   out `share` at a time. */
+void pool_max(const REAL *x, const windows *w, long rows, long threads, long share, REAL *y, uint8_t *cell) {
+    const maxima all = {x, w, rows, share, y, cell};
+    share_out(threads, (rows + share - 1) / share, some_maxima, &all);
 }
 
 /* The first window along an axis that a pixel lies in, and the one after the last. */

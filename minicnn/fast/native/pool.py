@@ -10,7 +10,7 @@ from minicnn.fast.native.im2col import shape_in_c
 from minicnn.fast.native.library import available, kernels
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size, as_pair
-from minicnn.parallel import cut, over_batch, over_slices
+from minicnn.parallel import over_batch, threads_here
 
 MOST_CELLS = 256  # a cell of a window is noted in a byte
 PIECE_BYTES = 256 << 10  # of the image, in a piece: enough to be worth a thread
@@ -33,7 +33,7 @@ def max_pool2d(x: np.ndarray, *, k: Size, stride: Size | None = None, pad: Pad =
     piece = max(1, PIECE_BYTES * rows // x.nbytes, -(-rows // SHARES))
 
     def maxima(cells: np.ndarray | None) -> np.ndarray | None:
-        over_slices(lambda p: steps.pool_max(x, shape, p.start, p.stop, y, cells), cut(0, rows, piece), x)
+        steps.pool_max(x, shape, rows, threads_here(), piece, y, cells)
         return cells
 
     noted = maxima(empty(y.shape, np.uint8) if recording() else None)  # in inference nobody asks for them

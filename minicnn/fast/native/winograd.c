@@ -9,6 +9,7 @@
 
 #include "activation.h"
 #include "gemm.h"
+#include "threads.h"
 
 #define MOST_CHANNELS 4096 /* the Python side leaves wider layers to other versions */
 
@@ -145,20 +146,20 @@ void winograd_input_adjoint(REAL *gv_at, long place, long tile, const grid *g, l
     }
 }
 
-INLINE void output_tile(const int outputs, places m, long c, const int count, const REAL *bias, const int activation,
-                        long second, REAL *const *y) {
+INLINE void output_tile(const int outputs, places m, long c, const int count, const REAL *scale, const REAL *bias,
+                        const int activation, long second, REAL *const *y) {
     vec half[24];
     UNROLL for (int i = 0; i < 6; i++) {
         vec in[6];
         UNROLL for (int j = 0; j < 6; j++) in[j] = load(m.at + (6 * i + j) * m.place + c, count);
         output_matrix(outputs, in, 1, half + outputs * i, 1);
     }
-    const vec b = bias ? load(bias + c, count) : (vec){0};
+    const vec a = scale ? load(scale + c, count) : (vec){0} + 1, b = bias ? load(bias + c, count) : (vec){0};
     UNROLL for (int j = 0; j < outputs; j++) {
         vec out[4];
         output_matrix(outputs, half + j, outputs, out, 1);
         UNROLL for (int i = 0; i < outputs; i++)
-            activate(activation, out[i] + b, y[outputs * i + j] + c, second, count);
+            activate(activation, a * out[i] + b, y[outputs * i + j] + c, second, count);
     }
 }
 
@@ -187,17 +188,17 @@ INLINE void output_tile(const int outputs, places m, long c, const int count, co
         }                                     \
     } while (0)
 
-/* Y = A' M A, plus the bias if there is one, through the activation; CReLU's second half begins `second` channels
-   after the first. */
-void winograd_output(REAL *m_at, long place, long tile, const REAL *bias, const grid *g, long first, long last,
-                     long activation, long second, REAL *y) {
+/* Y = A' M A, scaled and with a bias where there are such, through the activation; CReLU's second half begins `second`
+   channels after the first. */
+void winograd_output(REAL *m_at, long place, long tile, const REAL *scale, const REAL *bias, const grid *g, long first,
+                     long last, long activation, long second, REAL *y) {
     REAL nowhere[2 * MOST_CHANNELS];
     places m = {m_at, place, tile};
     for (long i = first; i < last; i++, m.at += m.tile)
         FOR_EACH_KIND(g->outputs, activation, {
             REAL *pixel[outputs * outputs];
             pixels_of(y, g, i, outputs, nowhere, pixel);
-            OVER_CHANNELS(c, count, g->channels, output_tile(outputs, m, c, count, bias, kind, second, pixel));
+            OVER_CHANNELS(c, count, g->channels, output_tile(outputs, m, c, count, scale, bias, kind, second, pixel));
         });
 }
 
@@ -315,25 +316,47 @@ void winograd_filter_products(long first, long last, long tiles, long channels, 
 typedef struct {
     grid inputs, outputs;
     long activation;
+    long tiles;                             /* of all images */
     long piece;                             /* tiles at a time */
     long v_place, v_tile, m_place, m_tile; /* steps in the memory */
 } layer;
 
-/* y of the tiles first .. last - 1 and the filters from .. to - 1, where `from` is the first of a panel. */
-void winograd_forward(REAL *x, const REAL *u, const REAL *bias, const layer *l, long first, long last, long from, long to,
-                      REAL *memory, REAL *y) {
-    const long channels = l->inputs.channels, filters = l->outputs.channels;
-    REAL *v = memory, *m = memory + 36 * l->v_place;
+/* The forward pass, shared out: `tiles` of them and `filters` per item; filters begin with a panel. */
+typedef struct {
+    REAL *x;
+    const REAL *u, *scale, *bias;
+    const layer *l;
+    long tiles, filters;
+    REAL *memory;
+    long memory_step; /* from that of a thread to that of the next */
+    REAL *y;
+} forward;
+
+static void some_outputs(const void *context, long item, long thread) {
+    const forward *f = context;
+    const layer *l = f->l;
+    const long channels = l->inputs.channels, all = l->outputs.channels, shares = (all + f->filters - 1) / f->filters;
+    const long from = item % shares * f->filters, first = item / shares * f->tiles;
+    const long last = least(first + f->tiles, l->tiles);
+    REAL *v = f->memory + thread * f->memory_step, *m = v + 36 * l->v_place;
     grid outputs = l->outputs;
-    outputs.channels = to - from;
+    outputs.channels = least(f->filters, all - from);
     for (long i = first; i < last; i += l->piece) {
         const long end = least(i + l->piece, last);
-        winograd_input(x, &l->inputs, i, end, v, l->v_place, l->v_tile);
-        winograd_products(0, 36, end - i, channels, to - from, v, l->v_place, l->v_tile, u + from * channels,
-                          u_step(channels, filters), m, l->m_place, l->m_tile);
-        winograd_output(m, l->m_place, l->m_tile, bias ? bias + from : 0, &outputs, i, end, l->activation, filters,
-                        y + from);
+        winograd_input(f->x, &l->inputs, i, end, v, l->v_place, l->v_tile);
+        winograd_products(0, 36, end - i, channels, outputs.channels, v, l->v_place, l->v_tile, f->u + from * channels,
+                          u_step(channels, all), m, l->m_place, l->m_tile);
+        winograd_output(m, l->m_place, l->m_tile, f->scale ? f->scale + from : 0, f->bias ? f->bias + from : 0, &outputs, i,
+                        end, l->activation, all, f->y + from);
     }
+}
+
+/* y of all tiles and filters. */
+void winograd_forward(REAL *x, const REAL *u, const REAL *scale, const REAL *bias, const layer *l, long threads,
+                      long tiles, long filters, REAL *memory, long memory_step, REAL *y) {
+    const forward all = {x, u, scale, bias, l, tiles, filters, memory, memory_step, y};
+    const long shares = (l->outputs.channels + filters - 1) / filters;
+    share_out(threads, (l->tiles + tiles - 1) / tiles * shares, some_outputs, &all);
 }
 
 /* The gradients of the images first .. last - 1: of the images, if there is a gx, where their tiles overlap; of U and the

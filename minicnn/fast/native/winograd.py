@@ -17,17 +17,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
+from minicnn.fast.fused import conv2d_normalised as conv2d_normalised_op
 from minicnn.fast.native.kept import kept
 from minicnn.fast.native.library import available, kernels, lanes
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad
-from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads
+from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads_here
 
 LEAST_CHANNELS = 6  # with fewer, columns are faster
 MOST_CHANNELS = 4096  # as in winograd.c
@@ -77,6 +79,29 @@ def conv2d(
     return y, vjp
 
 
+def conv2d_normalised(
+    x: np.ndarray,
+    w: np.ndarray,
+    scale: np.ndarray,
+    shift: np.ndarray,
+    *,
+    activation: str | None = None,
+    stride: Size = 1,
+    pad: Pad = 0,
+) -> Pair:
+    """fused.conv2d_normalised for 3x3 or 5x5 filters and stride 1."""
+    check_conv2d(x, w, shift)
+    x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
+    tiles = tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
+    y = tiles.forward(x, w, np.ascontiguousarray(shift), np.ascontiguousarray(scale))
+    return y, textbook_vjp(x, w, scale, shift, activation=activation, stride=stride, pad=pad)
+
+
+def textbook_vjp(*arrays: np.ndarray, **static: Any) -> Callable[..., Grads]:
+    """The derivative of fused.conv2d_normalised, for which all is computed again: in evaluation hardly anybody asks."""
+    return lambda g, needs=(True,) * 4: conv2d_normalised_op.textbook(*arrays, **static)[1](g, needs)
+
+
 class Grid(ctypes.Structure):
     """The images of a batch and their tiles, as winograd.c takes them."""
 
@@ -92,7 +117,7 @@ class Layer(ctypes.Structure):
     _fields_ = [
         ("inputs", Grid),
         ("outputs", Grid),
-        *((name, ctypes.c_long) for name in ("activation", "piece", "v_place", "v_tile", "m_place", "m_tile")),
+        *((name, ctypes.c_long) for name in ("activation", "tiles", "piece", "v_place", "v_tile", "m_place", "m_tile")),
     ]
 
 
@@ -123,6 +148,7 @@ class Tiles:
             Grid(*windows.size, self.c, self.c, rows, columns, top, left, step),
             Grid(*windows.out, features, self.f, rows, columns, 0, 0, step),
             ACTIVATIONS[activation],
+            self.count,
             self.piece,
             *between(v),
             *between(m),
@@ -131,35 +157,34 @@ class Tiles:
         self.u_bytes = 36 * self.c * self.f * self.dtype.itemsize
         self.by_places, self.backward_by_places = self.u_bytes >= MOST_READ_U, self.u_bytes >= MOST_SUMMED_U
 
-    def forward(self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
-        """The activation of Y = A' [U * V] A, plus the bias."""
+    def forward(
+        self, x: np.ndarray, w: np.ndarray, b: np.ndarray | None, scale: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The activation of Y = A' [U * V] A, scaled, plus the bias."""
         u = kept(w, self.filters) if self.count < FEW_TILES else self.filters(w)
         y = empty(self.y_shape, self.dtype)
-
-        def all_steps(some: slice, filters: slice = slice(0, self.f)) -> None:
-            memory, span = scratch("v and m", (self.memory,), self.dtype), (some.start, some.stop)
-            self.steps_in_c.winograd_forward(x, u, b, self.layer, *span, filters.start, filters.stop, memory, y)
-
+        if self.by_places and self.count > PIECE_TILES:
+            for block in self.blocks():
+                self._forward_by_places(block, x, u, b, scale, y)
+            return y
         # Each number of y has the same bits whoever computes it, so how the work is shared may depend on the threads.
+        count, tiles, filters = threads_here(), self.count, self.f
         if self.count <= PIECE_TILES and self.u_bytes >= SMALL_U:
-            share = self.panel * -(-self.f // (self.panel * threads()))
-            over_slices(lambda filters: all_steps(slice(0, self.count), filters), cut(0, self.f, share), x)
-            return y
-        if not self.by_places:
-            shares = SHARES if self.count > SHARES * PIECE_TILES else threads()
-            over_slices(all_steps, cut(0, self.count, max(LEAST_SHARE, -(-self.count // shares))), x)
-            return y
-        for block in self.blocks():
-            self._forward_by_places(block, x, u, b, y)
+            filters = self.panel * -(-self.f // (self.panel * count))
+        else:
+            shares = SHARES if self.count > SHARES * PIECE_TILES else count
+            tiles = max(LEAST_SHARE, -(-self.count // shares))
+        memory = scratch("v and m", (count, self.memory), self.dtype)
+        self.steps_in_c.winograd_forward(x, u, scale, b, self.layer, count, tiles, filters, memory, self.memory, y)
         return y
 
     def _forward_by_places(
-        self, block: slice, x: np.ndarray, u: np.ndarray, b: np.ndarray | None, y: np.ndarray
+        self, block: slice, x: np.ndarray, u: np.ndarray, b: np.ndarray | None, scale: np.ndarray | None, y: np.ndarray
     ) -> None:
         v, m = self.places("all v", block, self.c), self.places("all m", block, self.f)
         self.over_tiles(block, lambda some, at: self.input_transform(x, some, v[:, at]))
         over_places(lambda some: self.products(some, v, u, m, self.c, self.f))
-        self.over_tiles(block, lambda some, at: self.output_transform(m[:, at], some, b, y))
+        self.over_tiles(block, lambda some, at: self.output_transform(m[:, at], some, b, scale, y))
 
     # The steps, in C
 
@@ -185,9 +210,11 @@ class Tiles:
     def input_transform_adjoint(self, gv: np.ndarray, some: slice, gx: np.ndarray) -> None:
         self.steps_in_c.winograd_input_adjoint(gv, *between(gv), self.inputs, some.start, some.stop, gx)
 
-    def output_transform(self, m: np.ndarray, some: slice, b: np.ndarray | None, y: np.ndarray) -> None:
+    def output_transform(
+        self, m: np.ndarray, some: slice, b: np.ndarray | None, scale: np.ndarray | None, y: np.ndarray
+    ) -> None:
         span = (some.start, some.stop, self.activation, self.f)
-        self.steps_in_c.winograd_output(m, *between(m), b, self.outputs, *span, y)
+        self.steps_in_c.winograd_output(m, *between(m), scale, b, self.outputs, *span, y)
 
     def output_transform_adjoint(self, g: np.ndarray, y: np.ndarray | None, some: slice, gm: np.ndarray) -> None:
         span = (some.start, some.stop, self.activation, self.f)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from minicnn import Tape, ops
-from minicnn.fast.fused import conv2d_activated
+from minicnn.fast.fused import conv2d_activated, conv2d_normalised
 from minicnn.fast.native import im2col, library, pool, winograd
 from tests.fast.native.ways import share_out
 
@@ -36,7 +36,7 @@ def check(op, version, tolerance, arrays, **static):
             assert ours.dtype == g.dtype
             assert np.abs(ours - theirs).max() <= tolerance * np.abs(theirs).max(), (version, static, arrays[0].shape)
     if op.selective:
-        for needs in itertools.product([False, True], repeat=3):
+        for needs in itertools.product([False, True], repeat=len(arrays)):
             vjp(g, needs)  # for the sanitisers: the numbers are tested elsewhere
 
 
@@ -65,10 +65,24 @@ def convolutions(dtype, tolerance):
                 check(ops.conv2d, version, tolerance, (x, w, None), **static)
                 for activation in ("relu", "crelu"):
                     check(conv2d_activated, version, tolerance, (x, w, b), activation=activation, **static)
+                module = im2col if version is im2col.conv2d else winograd
+                for activation in (None, "crelu"):
+                    arrays = (x, w, np.full(f, -1.5, dtype), b)
+                    check(
+                        conv2d_normalised, module.conv2d_normalised, tolerance, arrays, activation=activation, **static
+                    )
         with pytest.MonkeyPatch.context() as patch:
             share_out(patch, by_places=by_places, tiles=64, pixels=200, blocks=1 << 26)  # large products
             check(ops.conv2d, winograd.conv2d, tolerance, (x, w[:3, :3].copy(), b), pad=2)
             check(ops.conv2d, im2col.conv2d, tolerance, (x, w, b), pad=2)
+
+
+def few_rows(dtype, tolerance):
+    """Products whose few rows meet a wide matrix as it is in memory."""
+    rng = np.random.default_rng(0)
+    for n, size, f in ((1, 2, 16), (1, 4, 48), (1, 5, 64), (6, 4, 80)):
+        x, w = rng.normal(size=(n, size, size, 21)).astype(dtype), rng.normal(size=(3, 3, 21, f)).astype(dtype)
+        check(ops.conv2d, im2col.conv2d, tolerance, (x, w, rng.normal(size=f).astype(dtype)), pad=1)
 
 
 def main(precision, lanes=None):
@@ -77,6 +91,7 @@ def main(precision, lanes=None):
     assert library.kernels(dtype) is not None, library._problem
     assert lanes is None or library.lanes(dtype) == int(lanes), library.lanes(dtype)
     convolutions(dtype, tolerance)
+    few_rows(dtype, tolerance)
     for c in sorted({c for pair in CHANNELS for c in pair}):
         x = np.random.default_rng(0).permutation(2 * 7 * 8 * c).reshape(2, 7, 8, c).astype(dtype)
         for static in POOLS:

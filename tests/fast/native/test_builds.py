@@ -102,7 +102,7 @@ def test_functions_take_what_they_are_given():
     found = {}
     for name, parameters in re.findall(r"^(?:void|long) (\w+)\(([^)]*)\) \{", c_code(), re.M):
         kinds = [p.strip() for p in parameters.split(",") if p != "void"]
-        if name != "multiply":  # C's own
+        if name not in ("multiply", "share_out"):  # C's own
             assert all("*" in p or re.fullmatch(r"long \w+", p) for p in kinds), name
             found[name] = "".join("p" if "*" in p else "n" for p in kinds)
     assert found == library.SIGNATURES
