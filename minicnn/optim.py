@@ -7,7 +7,11 @@
     optimiser.zero_grad()
 
 `lr` and `weight_decay` are numbers or schedules (minicnn/schedule.py).  Weight decay is coupled: it is added to
-the gradient as wd * p, the gradient of wd/2 ||p||^2.  A parameter without a gradient is left alone.
+the gradient as wd * p, the gradient of wd/2 ||p||^2 (but for Muon).  A parameter without a gradient is left alone.
+
+Muon is for matrices.  Together joins it with an optimiser for the rest:
+
+    Together(Muon(filters, lr=0.05), SGD(biases, lr=0.04, momentum=0.9))
 
 A rule is a function of arrays, `update`.  minicnn/fast may have a faster version of it, and of `norm` (FASTER).
 """
@@ -22,7 +26,7 @@ import numpy as np
 
 from minicnn.autodiff import Parameter
 from minicnn.backend import Array, array_module, device_of, fast_versions, to_host
-from minicnn.parallel import over_batch, sum_over_batch
+from minicnn.parallel import cut, over_batch, over_slices, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
 
 TEMPORARY_BYTES = 32  # that an update needs per number: a few arrays of 4 or 8 bytes
@@ -275,3 +279,138 @@ class Adam(Optimiser):
         v *= b2
         v += (1 - b2) * g * g
         p -= (lr / (1 - b1**t)) * m / (xp.sqrt(v) / math.sqrt(1 - b2**t) + self.eps)
+
+
+class Muon(Optimiser):
+    """Momentum, and of every step the nearest matrix with orthonormal rows or columns (Jordan et al. 2024).
+
+        v = momentum v + g,    u = g + momentum v,    W = (1 - lr wd) W - lr s Q(u)
+
+    W is a parameter as a matrix: filters w (kh, kw, C, F) as (kh kw C, F).  Q(u) = A B' for the singular value
+    decomposition u = A S B', computed by `orthogonal`, nearly.  s = sqrt(max(1, F / (kh kw C))) is longer for matrices
+    that have more columns than rows, so that every output moves alike.
+
+    The gradient of a filter bank is dominated by a few directions, in which all filters would move; Q gives the same
+    weight to all directions.  Whatever the size of the gradient, a step changes the response to an input x by at most
+    about lr s ||x||: where no normalisation follows a layer, that is what keeps it from running away.
+
+    Decay is decoupled: a part of Q would not shrink the weights.  `clip` changes nothing but the weight of a step in v.
+    For a zero gradient the step is zero; one that is not finite spreads to the whole parameter, as with SGD.
+    """
+
+    slots = ("velocity",)
+
+    def __init__(
+        self,
+        parameters: Iterable[Parameter],
+        lr: float | Schedule,
+        *,
+        momentum: float = 0.95,
+        iterations: int = 5,
+        weight_decay: float | Schedule = 0.0,
+        clip: float | None = None,
+    ):
+        super().__init__(parameters, lr, weight_decay, clip)
+        if not 0 <= momentum < 1:
+            raise ValueError(f"Muon: momentum must be in [0, 1), got {momentum}")
+        if iterations < 1:
+            raise ValueError(f"Muon: needs at least one iteration, got {iterations}")
+        for i, p in enumerate(self.parameters):
+            if len(p.shape) < 2 or 0 in p.shape:
+                raise ValueError(
+                    f"Muon: parameter {i} has shape {p.shape}, which is no matrix; "
+                    "leave it to SGD or Adam: Together(Muon(...), SGD(...))"
+                )
+        self.momentum, self.iterations = float(momentum), iterations
+
+    def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
+        """A parameter is a matrix, and no piece of it makes sense; so whole parameters are shared out."""
+        directions = {}
+        for i in group:
+            g, v = self.parameters[i].grad, self.state[i]["velocity"]
+            assert g is not None
+            g = g if scale is None else g * scale
+            v *= self.momentum
+            v += g
+            directions[i] = (g + self.momentum * v).reshape(-1, g.shape[-1])
+        matrices = list(directions.values())
+        steps = (faster(orthogonal, matrices) or orthogonal)(matrices, self.iterations)
+        for i, step in zip(group, steps, strict=True):
+            p, (rows, columns) = self.parameters[i].data, step.shape
+            if decay:
+                p *= 1 - lr * decay
+            p -= (lr * math.sqrt(max(1.0, columns / rows))) * step.reshape(p.shape)
+
+
+# Newton-Schulz: with X = A S B', the next X is A q(S) B', where q(s) = a s + b s^3 + c s^5.  These numbers take any s
+# in [0.002, 1] to [0.68, 1.21] in five steps: small ones grow fast, because a is large, and none settles at 1, which
+# does not matter here.
+QUINTIC = (3.4445, -4.7750, 2.0315)
+LEAST_NORM = 1e-7  # of a matrix: a smaller one is noise, and its step is as much smaller
+
+
+def orthogonal(matrices: Sequence[Array], iterations: int = 5) -> list[Array]:
+    """The nearest matrices with orthonormal rows or columns, whichever are fewer, nearly: singular values near 1.
+
+    Singular values below 0.002 times the norm of their matrix stay smaller.
+    """
+    found: list[Array] = [None] * len(matrices)
+
+    def work(piece: slice) -> None:
+        for i in order[piece]:
+            found[i] = newton_schulz(matrices[i], iterations)
+
+    order = sorted(range(len(matrices)), key=lambda i: -matrices[i].size)  # large ones first: then all end together
+    over_slices(work, cut(0, len(matrices), 1), matrices[0])
+    return found
+
+
+def newton_schulz(u: Array, iterations: int) -> Array:
+    """`orthogonal` of a matrix, or of a stack of matrices (..., rows, columns) with no more rows than columns."""
+    if u.shape[-2] > u.shape[-1]:
+        return newton_schulz(u.T, iterations).T
+    a, b, c = QUINTIC
+    x = u / array_module(u).maximum((u * u).sum(axis=(-2, -1), keepdims=True) ** 0.5, LEAST_NORM)
+    for _ in range(iterations):
+        s = x @ x.swapaxes(-2, -1)
+        x = a * x + (b * s + c * (s @ s)) @ x
+    return x
+
+
+class Together(Optimiser):
+    """Several optimisers, each with parameters of its own, that take their steps together.
+
+    The rates of the first are `lr` and `weight_decay`.  The state has the names of each one behind its number:
+    "0.steps", "0.velocity.3", "1.steps", ...
+    """
+
+    def __init__(self, *optimisers: Optimiser):
+        if not optimisers:
+            raise ValueError("Together: got no optimisers")
+        self.optimisers = optimisers
+        super().__init__([p for o in optimisers for p in o.parameters], optimisers[0].lr, optimisers[0].weight_decay)
+
+    def step(self) -> None:
+        for optimiser in self.optimisers:
+            optimiser._rates()  # all are checked before any takes a step
+        for optimiser in self.optimisers:
+            optimiser.step()
+        self.steps += 1
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        return {f"{i}.{name}": a for i, o in enumerate(self.optimisers) for name, a in o.state_dict().items()}
+
+    def load_state_dict(self, saved: Mapping[str, np.ndarray]) -> None:
+        before, parts = self.state_dict(), [dict[str, np.ndarray]() for _ in self.optimisers]
+        for name, array in saved.items():
+            number, _, own = name.partition(".")
+            if not number.isdecimal() or int(number) >= len(parts):
+                raise ValueError(f"Together: the saved state does not fit:\n  unexpected: {name}")
+            parts[int(number)][own] = array
+        try:
+            for optimiser, part in zip(self.optimisers, parts, strict=True):
+                optimiser.load_state_dict(part)
+        except ValueError:
+            self.load_state_dict(before)
+            raise
+        self.steps = self.optimisers[0].steps

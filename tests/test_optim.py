@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minicnn import Parameter, Tape, nn, ops
-from minicnn.optim import SGD, Adam, grad_norm
+from minicnn.optim import SGD, Adam, Muon, Together, grad_norm
 from minicnn.schedule import Piecewise
 from tests.devices import on_devices
 
@@ -18,6 +18,10 @@ VARIANTS = {
     "clipped": lambda ps: SGD(ps, lr=0.1, momentum=0.9, clip=0.5),
     "scheduled": lambda ps: SGD(ps, lr=Piecewise((2,), (0.1, 0.01)), weight_decay=Piecewise((1,), (0.5, 0.0))),
     "adam": lambda ps: Adam(ps, lr=0.01, weight_decay=0.01),
+    "muon and sgd": lambda ps: Together(
+        Muon([p for p in ps if len(p.shape) > 1], lr=0.1, momentum=0.8, weight_decay=0.01),
+        SGD([p for p in ps if len(p.shape) < 2], lr=Piecewise((2,), (0.1, 0.01)), momentum=0.9, clip=1.0),
+    ),
 }
 
 

@@ -4,9 +4,9 @@ TABLE is about ops.  A version has the signature of its op and returns the same 
 the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
 condition holds is used; if none holds, the textbook is.
 
-OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update`, and the norm of all
-gradients.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that cuda/update.py starts,
-and a row here; without a row the textbook is used.
+OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update`, the norm of all
+gradients, and `orthogonal`.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that
+cuda/update.py starts, and a row here; without a row the textbook is used.
 
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.
@@ -115,6 +115,7 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
 OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
     # function        condition                                  version: all parameters in one launch
     (optim.norm, cuda_update.fits, cuda_update.norm),
+    (optim.orthogonal, cuda_update.on_one_gpu, cuda_update.orthogonal),
     (optim.SGD.update, cuda_update.fits, cuda_update.sgd),
     (optim.Adam.update, cuda_update.fits, cuda_update.adam),
 ]

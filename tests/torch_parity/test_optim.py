@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minicnn import Parameter, Tape, ops
-from minicnn.optim import SGD, Adam, grad_norm
+from minicnn.optim import SGD, Adam, Muon, grad_norm
 from minicnn.schedule import Piecewise, StepDecay
 from tests.torch_parity.convert import F, assert_close_to_largest, integers, leaf, normal, torch
 
@@ -133,3 +133,20 @@ def test_piecewise(dtype):
     schedule = torch.optim.lr_scheduler.MultiStepLR(theirs, milestones=[2, 7], gamma=0.1)
     ours = Adam(problem.ours, Piecewise((2, 7), (0.1, 0.01, 0.001)))
     problem.run(ours, theirs, after_step=schedule.step)
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5), (30, 8)])
+@pytest.mark.parametrize("options", [{"momentum": 0.95}, {"momentum": 0.8, "weight_decay": 0.1}])
+def test_muon(shape, options):
+    """PyTorch has outputs x inputs, and iterates in bf16, so the steps agree to two digits."""
+    rng = np.random.default_rng(0)
+    ours, theirs = Parameter(np.ones(shape)), torch.ones(shape[::-1], dtype=torch.float64, requires_grad=True)
+    rules = Muon([ours], 0.1, **options), torch.optim.Muon([theirs], 0.1, **{"weight_decay": 0.0, **options})
+    for _ in range(STEPS):
+        g = rng.normal(size=shape)
+        ours.grad, theirs.grad = g, torch.tensor(g.T.copy())
+        for rule in rules:
+            rule.step()
+    largest = np.abs(ours.data - 1).max()
+    np.testing.assert_allclose(ours.data, theirs.detach().numpy().T, atol=0.03 * largest)

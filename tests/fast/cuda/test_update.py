@@ -127,7 +127,7 @@ def test_a_version_belongs_to_a_rule_and_is_registered_by_one_row(monkeypatch):
 
 def test_every_rule_of_the_table_is_tried_here():
     kinds = {type(make([Parameter(np.ones(1))], None)) for make in RULES.values()}
-    assert {function for function, *_ in OPTIMISERS} == {optim.norm, *(kind.update for kind in kinds)}
+    assert {function for function, *_ in OPTIMISERS} == {optim.norm, optim.orthogonal, *(kind.update for kind in kinds)}
 
 
 def test_the_norm_of_gradients():
