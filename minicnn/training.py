@@ -75,7 +75,8 @@ class Pending(NamedTuple):
 class Trainer:
     """Trains a model on batches; `epoch` and `step` say what comes next.
 
-    cluster   the processes that train together: each has its own part of every batch (`batches` gives it that)
+    cluster     the processes that train together: each has its own part of every batch (`batches` gives it that)
+    smoothing   of the labels, as softmax_cross_entropy takes it
     """
 
     def __init__(
@@ -87,7 +88,9 @@ class Trainer:
         device: Device,
         seed: int,
         cluster: Communicator = ALONE,
+        smoothing: float = 0.0,
     ):
+        self.smoothing = smoothing
         self.model, self.optimiser, self.device, self.cluster = model, optimiser, device, cluster
         self.batches = on_device(batches, device)
         self.dropout = Stream(seed).child("dropout")
@@ -126,7 +129,7 @@ class Trainer:
         x, stream = to_device(x, self.device), self.dropout.at(self.optimiser.steps, part.first)
         with Tape() as tape:
             logits = self.model(x, train=part, stream=stream)
-            loss = ops.softmax_cross_entropy(logits, labels, total=part.total)
+            loss = ops.softmax_cross_entropy(logits, labels, total=part.total, smoothing=self.smoothing)
         with self.device.active():
             wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
         tape.backward(loss)

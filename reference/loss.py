@@ -53,10 +53,11 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     return y
 
 
-def softmax_cross_entropy(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def softmax_cross_entropy(logits: np.ndarray, labels: np.ndarray, *, smoothing: float = 0.0) -> np.ndarray:
     """logits (N, C), integer labels (N,) -> the mean over the batch, a 0-d array.
 
-    loss = (sum over n of -log softmax(logits)[n, labels[n]]) / N.
+    loss = (sum over n and c of -t[n, c] log softmax(logits)[n, c]) / N, where t[n, c] = s / C, for the smoothing s,
+    and t[n, labels[n]] = 1 - s + s / C.
     """
     logits, labels = floats(logits), np.asarray(labels)
     images, classes = logits.shape
@@ -68,5 +69,8 @@ def softmax_cross_entropy(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         label = int(labels[n])
         if not 0 <= label < classes:
             raise ValueError(f"softmax_cross_entropy: label {label} at {n} is not in 0 .. {classes - 1}")
-        total -= float(logs[n, label])
+        total -= (1 - smoothing) * float(logs[n, label])
+        if smoothing > 0:
+            for c in range(classes):
+                total -= smoothing / classes * float(logs[n, c])
     return np.array(quotient(total, images))

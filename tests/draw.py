@@ -208,4 +208,5 @@ def vectors(draw):
 def logits(draw):
     n, classes = draw(SMALL), draw(SMALL)
     generator = rng(draw)
-    return (distinct(generator, n, classes) * 5, generator.integers(0, classes, n)), {}
+    static = {"smoothing": draw(st.sampled_from([0.05, 0.2, 0.9]))} if draw(st.booleans()) else {}
+    return (distinct(generator, n, classes) * 5, generator.integers(0, classes, n)), static

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from minicnn import nn
+from minicnn import nn, ops
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
@@ -57,6 +57,20 @@ def test_it_learns(device):
     assert totals[-1].mean_loss < 0.9 * totals[0].mean_loss
     assert [t.images for t in totals] == [200] * 4
     assert (trainer.epoch, trainer.step) == (4, 0)
+
+
+def test_smoothed_labels_are_what_is_trained_on():
+    """The first loss is that of the smoothed labels; the network then ends elsewhere."""
+    sharp, smooth = make(CPU), make(CPU)
+    smooth.smoothing = 0.3
+    x, labels = next(sharp.batches.epoch(0))
+    logits = sharp.model(x, train=True, stream=sharp.dropout.at(0))
+    part = smooth.cluster.part(len(labels))
+    for trainer, smoothing in ((sharp, 0.0), (smooth, 0.3)):
+        loss, _ = trainer._train(x, labels, part)
+        np.testing.assert_allclose(loss, ops.softmax_cross_entropy(logits, labels, smoothing=smoothing).data, rtol=1e-5)
+    weights = [next(iter(trainer.model.parameters())).data for trainer in (sharp, smooth)]
+    assert (weights[0] != weights[1]).any()
 
 
 @on_devices

@@ -53,12 +53,15 @@ class Normaliser:
 class Augmentation:
     """What is done to training images.
 
-    flip    mirror each image left to right with probability 1/2
-    shift   move each image by up to this many pixels along each axis; zeros (the mean) move in
+    flip       mirror each image left to right with probability 1/2
+    shift      move each image by up to this many pixels along each axis; zeros (the mean) move in
+    alternate  mirror an image in every other epoch instead, half of the images in the first: so each is seen from both
+               sides equally often, and not three times from the same (Jordan 2024)
     """
 
     flip: bool = True
     shift: int = 0
+    alternate: bool = False
 
     def draw(self, n: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """The choices for n images: flips (n,) bool, shifts (n, 2) rows and columns."""

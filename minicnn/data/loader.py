@@ -71,7 +71,11 @@ class Batches:
         """What is random about an epoch: the order of the images (N,), and in that order flips (N,), shifts (N, 2)."""
         n, stream = len(self.images), Stream(self.seed).at(epoch)
         order = stream.child("shuffle").generator().permutation(n)
-        return order, *self.augmentation.draw(n, stream.child("augment"))
+        flips, shifts = self.augmentation.draw(n, stream.child("augment"))
+        if self.augmentation.flip and self.augmentation.alternate:
+            first = Stream(self.seed).child("alternate").generator().integers(0, 2, n).astype(bool)
+            flips = first[order] ^ bool(epoch % 2)
+        return order, flips, shifts
 
     def share(self, k: int) -> slice:
         """This rank's part of batch k, as positions in the order of an epoch."""

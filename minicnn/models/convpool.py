@@ -23,7 +23,7 @@ E1, E2, ... are entries of docs/errata.md.
 from __future__ import annotations
 
 from minicnn.models.table import Conv, Drop, GlobalAverage, MaxPool, Row, build, check_activation, scaled
-from minicnn.nn import Sequential
+from minicnn.nn import Sequential, init
 
 WIDTHS = {"half": 0.5, "base": 1.0, "double": 2.0}
 DROPOUT = (0.2, 0.5, 0.5)  # on the input, after pool1, after pool2: Springenberg et al.; this paper's are unpublished
@@ -38,16 +38,19 @@ def convpool(
     scale: float = 1.0,
     dropout: tuple[float, float, float] = DROPOUT,
     logits_act: bool = False,
+    looks_linear: bool = False,
     seed: int = 0,
 ) -> Sequential:
     """ConvPool for 32x32x3 images, initialised from `seed` (He, fan-in).
 
-    act         "relu", "avr", "crelu", ... after every convolution but the last
-    width       "half", "base" or "double": the paper's numbers of filters; `scale` multiplies them further
-    arch        "table": 8 convolutions, as printed;  "convpool-c": 9, as in the network it is named after
-    dropout     rates on the input, after pool1 and after pool2
-    logits_act  a ReLU (AVR in an AVR network) on the logits, as printed.  Off by default: with all logits negative
-                it gives no gradient, and such networks never learn
+    act           "relu", "avr", "crelu", ... after every convolution but the last
+    width         "half", "base" or "double": the paper's numbers of filters; `scale` multiplies them further
+    arch          "table": 8 convolutions, as printed;  "convpool-c": 9, as in the network it is named after
+    dropout       rates on the input, after pool1 and after pool2
+    logits_act    a ReLU (AVR in an AVR network) on the logits, as printed.  Off by default: with all logits negative
+                  it gives no gradient, and such networks never learn
+    looks_linear  convolutions behind CReLU start by init.looks_linear, so that the network starts as a linear one but
+                  for its pools; networks with another activation start as ever
     """
     check_activation("convpool", act)
     if width not in WIDTHS:
@@ -92,4 +95,5 @@ def convpool(
     }
     if arch not in tables:
         raise ValueError(f"convpool: unknown arch {arch!r}; choose from {', '.join(tables)}")
-    return build(tables[arch], channels=3).initialise(seed)
+    behind = init.looks_linear if looks_linear else None
+    return build(tables[arch], channels=3, after_crelu=behind).initialise(seed)

@@ -78,19 +78,19 @@ def build(
     channels: int,
     scheme: Scheme = init.he_normal,
     bn_scheme: Scheme = init.ones,
+    after_crelu: Scheme | None = None,
 ) -> nn.Sequential:
     """The network of a table.  `channels` is what enters the first row; a Dense row must see 1x1 features.
 
-    The layers of row "conv1" are called "conv1", "conv1_bn" and "conv1_act".
+    `after_crelu` is the scheme of convolutions that see what CReLU gives, if it is another.  The layers of row "conv1" are called "conv1", "conv1_bn" and "conv1_act".
     """
     layers: dict[str, nn.Module] = {}
-    flat = False
+    flat, concatenated = False, False
     for row in rows:
         if isinstance(row, Conv | Dense):
             if isinstance(row, Conv):
-                layers[row.name] = nn.Conv2d(
-                    channels, row.filters, row.k, stride=row.stride, pad=row.pad, scheme=scheme
-                )
+                own = after_crelu if after_crelu and concatenated else scheme
+                layers[row.name] = nn.Conv2d(channels, row.filters, row.k, stride=row.stride, pad=row.pad, scheme=own)
                 channels = row.filters
             else:
                 if not flat:
@@ -103,6 +103,7 @@ def build(
                 make, factor = ACTIVATIONS[row.act]
                 layers[f"{row.name}_act"] = make()
                 channels *= factor
+            concatenated = row.act == "crelu"
         elif isinstance(row, MaxPool):
             layers[row.name] = nn.MaxPool2d(row.k, stride=row.stride, ceil=True)
         elif isinstance(row, Drop):

@@ -19,6 +19,21 @@ def he_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return rng.normal(0, math.sqrt(2 / math.prod(shape[:-1])), shape)
 
 
+def looks_linear(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """For a layer behind CReLU: as `he_normal` for the first half of the inputs, and its opposite for the second.
+
+    CReLU's halves are max(x, 0) and max(-x, 0), so w max(x, 0) - w max(-x, 0) = w x: at first the layer is linear in
+    what enters the activation, and so is a network of such layers (Balduzzi et al. 2017).  Responses keep their
+    variance: fan-in counts both halves, and one of the two is 0.
+    """
+    if shape[-2] % 2:
+        raise ValueError(f"looks_linear: CReLU gives an even number of channels, this layer has {shape[-2]}")
+    w = he_normal(shape, rng)
+    first, second = np.split(w, 2, axis=-2)
+    second[...] = -first
+    return w
+
+
 def msr_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """N(0, 2 / fan-out): the same, backwards; the MSRinit of the VGG network that the paper builds on."""
     return rng.normal(0, math.sqrt(2 / (math.prod(shape[:-2]) * shape[-1])), shape)

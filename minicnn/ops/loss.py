@@ -25,10 +25,13 @@ def log_softmax(x: Array) -> Pair:
 
 
 @op(integers=("labels",))
-def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None) -> Pair:
-    """y = mean over the batch of -log softmax(logits)[label], a scalar.
+def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None, smoothing: float = 0.0) -> Pair:
+    """y = mean over the batch of -(sum over the classes of t log softmax(logits)), a scalar.
 
-    logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - onehot(labels)) / N.
+    logits (N, classes), labels (N,) integers.        glogits = g (softmax(logits) - t) / N.
+
+    t = onehot(labels), so that y is the mean of -log softmax(logits)[label]; with `smoothing` s it is
+    (1 - s) onehot(labels) + s / classes: no class is certain, and logits need not grow without end.
 
     If these are N of the `total` samples of a batch, y is their share of its mean: the sum divided by `total`.
 
@@ -36,15 +39,19 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = N
     program wait for it, so there a label out of range gives NaN, loss and gradient, instead of an error.
     """
     xp = array_module(logits)
-    n, classes = check_labels(logits, labels, total)
+    n, classes = check_labels(logits, labels, total, smoothing)
     labels = xp.asarray(labels)
-    log_p = _log_softmax(logits)  # (N, classes)
+    log_p, even = _log_softmax(logits), smoothing / classes  # (N, classes)
     onehot = labels[:, None] == xp.arange(classes)  # (N, classes), all False where a label is out of range
     valid = onehot.any(axis=1, keepdims=True)  # (N, 1)
-    y = -xp.where(valid, xp.where(onehot, log_p, 0).sum(axis=1, keepdims=True), np.nan).sum() / n
+    sums = (1 - smoothing) * xp.where(onehot, log_p, 0).sum(axis=1, keepdims=True)
+    if smoothing:  # else a logit of -inf would count
+        sums = sums + even * log_p.sum(axis=1, keepdims=True)
+    y = -xp.where(valid, sums, np.nan).sum() / n
 
     def vjp(g: Array) -> Grads:
-        return (xp.where(valid, g * (xp.exp(log_p) - onehot) / n, np.nan), None)
+        target = (1 - smoothing) * onehot.astype(log_p.dtype) + even
+        return (xp.where(valid, g * (xp.exp(log_p) - target) / n, np.nan), None)
 
     return y, vjp
 
@@ -58,7 +65,7 @@ def _log_softmax(x: Array) -> Array:
     return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
 
 
-def check_labels(logits: Array, labels: Array, total: int | None) -> tuple[int, int]:
+def check_labels(logits: Array, labels: Array, total: int | None, smoothing: float) -> tuple[int, int]:
     """What the sum is divided by, and the number of classes."""
     name = "softmax_cross_entropy"
     if logits.ndim != 2 or 0 in (logits.shape if total is None else logits.shape[1:]):
@@ -74,4 +81,6 @@ def check_labels(logits: Array, labels: Array, total: int | None) -> tuple[int, 
         raise ValueError(f"{name}: labels must be in 0 .. {classes - 1}, got {labels.min()} .. {labels.max()}")
     if total is not None and not total >= max(1, n):
         raise ValueError(f"{name}: total must be positive and at least the {n} samples that are here, got {total}")
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"{name}: smoothing must be in [0, 1), got {smoothing}")
     return n if total is None else total, classes

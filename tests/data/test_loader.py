@@ -37,6 +37,25 @@ def test_epochs_and_seeds_differ_and_repeat():
     assert len({tuple(order(e, s)) for e in range(3) for s in range(3)}) == 9
 
 
+def test_alternate_flips_show_every_image_from_both_sides_in_turn():
+    """Also in another order; half of them begin mirrored, others in another run, and none are without `flip`."""
+
+    def mirrored(epoch, seed=0, **augmentation):
+        images = np.arange(1000)
+        one = Batches(
+            images.astype(np.uint8).reshape(-1, 1, 1, 1), images, 10, IDENTITY, Augmentation(**augmentation), seed
+        )
+        order, flips, _ = one.draw(epoch)
+        return flips[np.argsort(order)]
+
+    first = mirrored(0, alternate=True)
+    for epoch in range(1, 5):
+        np.testing.assert_array_equal(mirrored(epoch, alternate=True), first ^ bool(epoch % 2))
+    assert 400 < first.sum() < 600
+    assert (first != mirrored(0, seed=1, alternate=True)).any()
+    assert not mirrored(1, flip=False, alternate=True).any()
+
+
 @pytest.mark.parametrize("start", [0, 1, 3, 4])
 def test_an_epoch_can_be_entered_in_the_middle(start):
     whole = list(batches(shift=1).epoch(5))[start:]

@@ -10,6 +10,7 @@ from minicnn.models import allcnn_b, convpool, vgg
 from minicnn.models.allcnn import SMALLEST, VARIANTS
 from minicnn.models.table import ACTIVATIONS, Conv, build
 from minicnn.models.vgg import dropout_rates
+from minicnn.nn import init
 from reference.paper import ARCHITECTURES, GEOMETRIES, parameter_counts
 from tests.devices import on_devices
 
@@ -164,3 +165,32 @@ def test_a_small_table():
 def test_a_scale_that_is_not_positive_is_refused(scale):
     with pytest.raises(ValueError, match="must be positive"):
         convpool("relu", scale=scale)
+
+
+def test_looks_linear_networks_start_as_linear_ones():
+    """f(x) + f(-x) = 0 without biases, for a layer behind CReLU; the variance stays."""
+    rng = np.random.default_rng(0)
+    first, second = init.he_normal((6, 40), rng), init.looks_linear((80, 30), rng)
+    x = rng.normal(size=(500, 6))
+
+    def network(x):
+        return ops.crelu.textbook(x @ first)[0] @ second
+
+    np.testing.assert_allclose(network(x), -network(-x), atol=1e-12)
+    np.testing.assert_allclose(network(x), x @ first @ second[:40], atol=1e-12)
+    assert 0.7 < (network(x) ** 2).mean() / ((x @ first) ** 2).mean() < 1.4
+    with pytest.raises(ValueError, match="even number of channels"):
+        init.looks_linear((3, 3, 5, 2), rng)
+
+
+def test_convpool_looks_linear_behind_crelu_only():
+    for act, width in (("crelu", "half"), ("relu", "base")):
+        usual, other = (convpool(act, width, scale=0.1, looks_linear=flag).state_dict() for flag in (False, True))
+        changed = {name for name in usual if (usual[name] != other[name]).any()}
+        assert changed == ({f"conv{i}.weight" for i in range(2, 9)} if act == "crelu" else set())
+    first, second = np.split(other["conv2.weight"], 2, axis=2)
+    assert (first != -second).any()
+    linear = convpool("crelu", "half", scale=0.1, looks_linear=True).state_dict()
+    for i in range(2, 9):
+        first, second = np.split(linear[f"conv{i}.weight"], 2, axis=2)
+        np.testing.assert_array_equal(second, -first)

@@ -65,6 +65,10 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         ),
         (lambda: ops.softmax(np.ones((2, 0))), "softmax: the last axis must hold at least one class"),
         (lambda: ops.softmax_cross_entropy(np.ones(3), np.array([1])), "logits must have shape"),
+        (
+            lambda: ops.softmax_cross_entropy(np.ones((1, 3)), np.array([1]), smoothing=1.0),
+            r"smoothing must be in \[0, 1\)",
+        ),
         (lambda: ops.softmax_cross_entropy(np.ones((0, 3)), np.zeros(0, int)), "neither zero"),
         (lambda: ops.softmax_cross_entropy(np.ones((2, 3)), np.array([1])), r"labels must have shape \(2,\)"),
         (lambda: ops.softmax_cross_entropy(np.ones((2, 3)), np.array([[1], [1]])), r"labels must have shape \(2,\)"),

@@ -14,10 +14,10 @@ scales = pytest.mark.parametrize("scale", [1, 30, 1000])
 softmaxes = pytest.mark.parametrize(("ours", "theirs"), SOFTMAXES.values(), ids=SOFTMAXES.keys())
 
 
-def compare_cross_entropy(logits, labels):
+def compare_cross_entropy(logits, labels, smoothing=0.0):
     compare(
-        lambda x: ops.softmax_cross_entropy(x, labels),
-        lambda x: F.cross_entropy(x, torch.tensor(labels)),
+        lambda x: ops.softmax_cross_entropy(x, labels, smoothing=smoothing),
+        lambda x: F.cross_entropy(x, torch.tensor(labels), label_smoothing=smoothing),
         logits,
     )
 
@@ -41,6 +41,7 @@ def test_softmax_cross_entropy(shape, scale, dtype):
     (logits,) = normal(dtype, shape)
     (labels,) = integers(np.int64, shape[:1], least=0, most=shape[1] - 1)
     compare_cross_entropy(scale * logits, labels)
+    compare_cross_entropy(scale * logits, labels, 0.2)
 
 
 @pytest.mark.parametrize("label", [0, 1], ids=["finite-loss", "infinite-loss"])

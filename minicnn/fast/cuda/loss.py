@@ -10,21 +10,21 @@ from minicnn.fast.cuda.kernels import available, launch
 from minicnn.ops.loss import check_labels
 
 
-def fits(logits: Array, labels: Array, *, total: int | None = None) -> bool:
+def fits(logits: Array, labels: Array, *, total: int | None = None, smoothing: float = 0.0) -> bool:
     return available(logits)
 
 
-def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None) -> Pair:
+def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = None, smoothing: float = 0.0) -> Pair:
     """ops.softmax_cross_entropy."""
     xp = array_module(logits)
-    n, classes = check_labels(logits, labels, total)
+    n, classes = check_labels(logits, labels, total, smoothing)
     labels = xp.asarray(labels, np.int64)
     losses, largest, logsum = (xp.empty(len(logits), logits.dtype) for _ in range(3))
-    launch("loss.cross_entropy", (losses, largest, logsum), logits, labels, classes, n)
+    launch("loss.cross_entropy", (losses, largest, logsum), logits, labels, classes, n, float(smoothing))
 
     def vjp(g: Array) -> Grads:
         glogits = xp.empty(logits.shape, logits.dtype)
-        launch("loss.cross_entropy_grad", (glogits,), g, logits, largest, logsum, labels, classes, n)
+        launch("loss.cross_entropy_grad", (glogits,), g, logits, largest, logsum, labels, classes, n, float(smoothing))
         return glogits, None
 
     return losses.sum(), vjp

@@ -22,8 +22,8 @@ def draw_leaky(d):
 
 
 def draw_logits(d):
-    (x, labels), _ = draw.logits(d)
-    return (x, labels.astype(d(st.sampled_from(["int64", "int32", "uint8"])))), {}
+    (x, labels), static = draw.logits(d)
+    return (x, labels.astype(d(st.sampled_from(["int64", "int32", "uint8"])))), static
 
 
 VERSIONS = {
