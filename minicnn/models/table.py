@@ -82,7 +82,8 @@ def build(
 ) -> nn.Sequential:
     """The network of a table.  `channels` is what enters the first row; a Dense row must see 1x1 features.
 
-    `after_crelu` is the scheme of convolutions that see what CReLU gives, if it is another.  The layers of row "conv1" are called "conv1", "conv1_bn" and "conv1_act".
+    `after_crelu` is the scheme of convolutions that see what CReLU gives, if it is another.
+    The layers of row "conv1" are called "conv1", "conv1_bn" and "conv1_act".
     """
     layers: dict[str, nn.Module] = {}
     flat, concatenated = False, False
