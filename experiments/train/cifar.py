@@ -1,13 +1,15 @@
 """What a training on CIFAR (or another data set of small images) consists of: the network, the recipe, the data.
 
-A recipe is everything about training that is not the network: `paper` is what the cited papers say, `short` is ten
-epochs of one cycle, for CPUs.  docs/recipes.md says where the numbers in RECIPES come from.
+A recipe is everything about training that is not the network: `paper` is what the cited papers say; `short` is ten
+epochs of one cycle, for CPUs; `hour` is the best that we found for an hour on two cores.  docs/recipes.md says where
+the numbers in RECIPES come from.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 from experiments.train.settings import Option, Settings
@@ -17,7 +19,7 @@ from minicnn.models import convpool, vgg
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
 from minicnn.nn import Sequential, init
-from minicnn.optim import SGD
+from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
 
@@ -35,6 +37,12 @@ class Recipe(NamedTuple):
     clip: float | None
     shift: int
     dropout: Rates
+    batch: int = 128
+    optimiser: str = "sgd"
+    sgd_lr: float | None = None
+    smoothing: float = 0.0
+    alternate: bool = False
+    looks_linear: bool = False
 
 
 RECIPES = {
@@ -46,11 +54,17 @@ RECIPES = {
         "convpool": Recipe(10, 0.04, 5e-4, clip=2.0, shift=0, dropout=(0.0, 0.1, 0.1)),
         "vgg": Recipe(10, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0)),
     },
-}
+    "hour": {
+        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.1, 0.1), optimiser="muon", sgd_lr=0.04,
+                           alternate=True, looks_linear=True),
+        "vgg": Recipe(18, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
+    },
+}  # fmt: skip
+OPTIMISERS = ("sgd", "muon")
+MUON_MOMENTUM = 0.8
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
-    "bn_before_act": False, "dataset": "cifar10", "subset": None, "recipe": "short", "batch": 128, "flip": True,
-    "seed": 0,
+    "bn_before_act": False, "dataset": "cifar10", "subset": None, "recipe": "short", "flip": True, "seed": 0,
 }  # fmt: skip
 
 
@@ -97,15 +111,23 @@ OPTIONS = {
     },
     "training": {
         "recipe": Option(
-            "short: ten epochs of one cycle, for CPUs (default); paper: 300 or 350, as in the cited papers",
+            "short: ten epochs of one cycle, for CPUs (default); hour: the best we found for an hour on two cores; "
+            "paper: 300 or 350 epochs, as in the cited papers",
             choices=tuple(RECIPES),
         ),
         "epochs": Option("length of the schedule (default: the recipe's)"),
-        "batch": Option("images per batch (default 128)"),
+        "batch": Option("images per batch (default: the recipe's)"),
+        "optimiser": Option(
+            "sgd, or muon: orthogonal steps for all filters but the last layer's, SGD for the rest", choices=OPTIMISERS
+        ),
         "lr": Option("highest learning rate of the schedule"),
-        "weight_decay": Option("default: the recipe's"),
-        "clip": Option("largest norm of the gradient"),
+        "sgd_lr": Option("muon: that of what SGD trains"),
+        "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
+        "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
+        "smoothing": Option("share of each label that goes to all classes alike"),
         "shift": Option("random shifts by up to this many pixels"),
+        "alternate": Option("mirror every image in every other epoch, and not at random"),
+        "looks_linear": Option("start CReLU networks as linear ones (convpool)"),
         "seed": Option("seed of weights, order, augmentation and dropout (default 0)"),
     },
 }
@@ -119,8 +141,11 @@ class CifarSettings(Settings):
     PHOTOGRAPHS: ClassVar = False
     OPTIONS: ClassVar = OPTIONS
     KEYS: ClassVar = ("model", "act", "recipe")
-    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "clip", "subset")
+    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "sgd_lr", "clip", "subset")
     NOT_NEGATIVE: ClassVar = ("weight_decay", "shift", "seed")
+    ADDED: ClassVar = {
+        "optimiser": "sgd", "sgd_lr": None, "smoothing": 0.0, "alternate": False, "looks_linear": False,
+    }  # fmt: skip
 
     model: str
     act: str
@@ -131,6 +156,10 @@ class CifarSettings(Settings):
     dataset: str
     weight_decay: float
     shift: int
+    optimiser: str
+    sgd_lr: float | None  # muon only
+    alternate: bool
+    looks_linear: bool
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -138,6 +167,10 @@ class CifarSettings(Settings):
         values = DEFAULTS | given
         network = "vgg" if values["model"] == "vgg" else "convpool"
         values = RECIPES[values["recipe"]][network]._asdict() | values
+        if values["optimiser"] == "muon" and values["sgd_lr"] is None:
+            values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
+        if values["optimiser"] == "sgd" and "sgd_lr" not in given:
+            values["sgd_lr"] = None
         if network == "vgg" and values["act"] != "relu" and "at" not in given:
             values["at"] = (1, 3, 5)
         return cls(**values)
@@ -147,6 +180,8 @@ class CifarSettings(Settings):
             raise ValueError(f"{prefix}at chooses layers of vgg; convpool uses its activation in every layer")
         if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):
             raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
+        if (self.sgd_lr is None) != (self.optimiser == "sgd"):
+            raise ValueError(f"{prefix}sgd-lr is for {prefix}optimiser muon")
         super().check(prefix)
 
     @property
@@ -183,7 +218,7 @@ class CifarSettings(Settings):
     def reductions(self) -> list[str]:
         """How a run is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
         full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
-        changed = ("batch", "lr", "weight_decay", "clip", "shift", "dropout", "flip")
+        changed = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset not in PAPERS else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
@@ -210,7 +245,7 @@ class CifarSettings(Settings):
         return cifar_result(self.act, self.width, self.dataset)
 
     def augmentation(self) -> Augmentation:
-        return Augmentation(flip=self.flip, shift=self.shift)
+        return Augmentation(flip=self.flip, shift=self.shift, alternate=self.alternate)
 
     def build_model(self) -> Sequential:
         if self.model == "vgg":
@@ -231,25 +266,29 @@ class CifarSettings(Settings):
             scale=self.scale,
             dropout=self.dropout,
             logits_act=self.logits_act,
+            looks_linear=self.looks_linear,
             seed=self.seed,
         )
 
-    def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> SGD:
-        return SGD(
-            model.parameters(),
-            self.schedule(steps_per_epoch),
-            momentum=0.9,
-            nesterov=self.recipe == "short",
-            weight_decay=self.weight_decay,
-            clip=self.clip,
+    def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
+        rate = self.schedule(steps_per_epoch)
+        sgd = partial(SGD, momentum=0.9, nesterov=self.recipe != "paper", clip=self.clip)
+        if self.sgd_lr is None:
+            return sgd(model.parameters(), rate, weight_decay=self.weight_decay)
+        *filters, last = [p for p in model.parameters() if len(p.shape) > 1]
+        rest = [p for p in model.parameters() if len(p.shape) == 1]
+        return Together(
+            Muon(filters, rate, momentum=MUON_MOMENTUM, weight_decay=self.weight_decay),
+            sgd([*rest, last], self.schedule(steps_per_epoch, self.sgd_lr)),
         )
 
-    def schedule(self, steps_per_epoch: int) -> Schedule:
-        """The learning rate per step.  The milestones of `paper` scale with the number of epochs."""
+    def schedule(self, steps_per_epoch: int, peak: float | None = None) -> Schedule:
+        """A learning rate per step, at most `lr` or another peak.  The milestones of `paper` scale with the epochs."""
+        peak = peak or self.lr
         total = self.epochs * steps_per_epoch
-        if self.recipe == "short":
-            return OneCycle(self.lr, total, warmup=0.25)
+        if self.recipe != "paper":
+            return OneCycle(peak, total, warmup=0.25)
         if self.model == "vgg":
-            return StepDecay(self.lr, every=25 * steps_per_epoch, factor=0.5)
+            return StepDecay(peak, every=25 * steps_per_epoch, factor=0.5)
         boundaries = milestones(total, (200 / 350, 250 / 350, 300 / 350))
-        return Piecewise(boundaries, tuple(self.lr * 0.1**i for i in range(4)))
+        return Piecewise(boundaries, tuple(peak * 0.1**i for i in range(4)))

@@ -29,7 +29,8 @@ LARGEST = 8192  # side of a square: 200 MB per picture
 TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
 DEFAULTS: dict[str, Any] = {
     "variant": "baseline", "classes": CLASSES, "scale": 1.0, "dropout": None, "logits_act": False, "side": SIDE,
-    "crop": CROP, "subset": None, "clip": None, "flip": True, "colour": ALPHA, "bad_images": "fail", "seed": 0,
+    "crop": CROP, "subset": None, "clip": None, "flip": True, "colour": ALPHA, "bad_images": "fail", "smoothing": 0.0,
+    "seed": 0,
 }  # fmt: skip
 OPTIONS = {
     "the network": {
@@ -56,6 +57,7 @@ OPTIONS = {
         "batch": Option("pictures per batch (default 64)"),
         "lr": Option("learning rate of the first phase (default: the recipe's)"),
         "clip": Option("largest norm of the gradient"),
+        "smoothing": Option("share of each label that goes to all classes alike (default 0)"),
         "seed": Option("seed of weights, order, crops, noise and dropout (default 0)"),
     },
 }
@@ -71,6 +73,7 @@ class ImagenetSettings(Settings):
     KEYS: ClassVar = ("variant", "recipe")
     POSITIVE: ClassVar = ("scale", "subset", "epochs", "batch", "lr", "clip", "side", "crop", "classes")
     NOT_NEGATIVE: ClassVar = ("colour", "seed")
+    ADDED: ClassVar = {"smoothing": 0.0}
 
     variant: str
     classes: int
@@ -128,7 +131,10 @@ class ImagenetSettings(Settings):
         """How it is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
         own = paper.imagenet_recipe(self.variant)
         assert own is not None
-        usual, changed = self.of(variant=self.variant, recipe=self.recipe), ("batch", "lr", "clip", "dropout", "colour")
+        usual, changed = (
+            self.of(variant=self.variant, recipe=self.recipe),
+            ("batch", "lr", "clip", "smoothing", "dropout", "colour"),
+        )
         return [
             *([f"{self.classes} classes"] if self.classes != CLASSES else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),

@@ -58,7 +58,8 @@ class Session:
         self.folder, self.settings, self.device, self.cluster = job.folder, job.settings, device, cluster
         self.model = self.settings.build_model().to(device)
         optimiser = self.settings.build_optimiser(self.model, len(batches))
-        self.trainer = Trainer(self.model, optimiser, batches, device=device, seed=self.settings.seed, cluster=cluster)
+        own = {"seed": self.settings.seed, "smoothing": self.settings.smoothing}
+        self.trainer = Trainer(self.model, optimiser, batches, device=device, cluster=cluster, **own)
         self.last = self.settings.epochs  # the last epoch
         self.history: list[dict[str, Any]] = []
         self.seconds = 0.0  # of training, all sessions together

@@ -53,6 +53,7 @@ class Settings:
     batch: int
     lr: float
     clip: float | None
+    smoothing: float  # of labels
     flip: bool
     seed: int
 
@@ -75,6 +76,8 @@ class Settings:
         prefix    of the names in its message: "--" if they are options
         """
         check_numbers(vars(self), positive=self.POSITIVE, not_negative=self.NOT_NEGATIVE, prefix=prefix)
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"{prefix}smoothing must be in [0, 1), got {self.smoothing}")
         if self.scale > WIDEST:
             raise ValueError(f"{prefix}scale must be at most {WIDEST}, got {self.scale:g}")
         for name, option in self.options().items():
@@ -146,8 +149,8 @@ class Settings:
                 given[one.name] = value
         made: list[str] = []
         for name, value in given.items():
-            made.append("--" + name.replace("_", "-"))
-            if value is not True:
+            made.append(("--no-" if value is False else "--") + name.replace("_", "-"))
+            if not isinstance(value, bool):
                 made.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
         return made
 
@@ -162,7 +165,8 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
     for title, options in kind.OPTIONS.items():
         for name, option in options.items():
             plain = next((part for part in get_args(hints[name]) if part in (int, float)), hints[name])  # int | None
-            how: dict[str, Any] = {"action": "store_true", "default": None} if plain is bool else {"type": plain}
+            switch = {"action": argparse.BooleanOptionalAction, "default": None}  # --flip and --no-flip
+            how: dict[str, Any] = switch if plain is bool else {"type": plain}
             groups[title].add_argument("--" + name.replace("_", "-"), help=option.help, **how | option.how)
     training = groups["training"]
     training.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from experiments.reproduction.steps import convpool
@@ -39,6 +40,38 @@ def test_short_is_one_cycle():
     assert CifarSettings.of(epochs=3).schedule(10).total == 30
     optimiser = CifarSettings.of(epochs=3, scale=0.05).build_optimiser(CifarSettings.of(scale=0.05).build_model(), 10)
     assert (optimiser.momentum, optimiser.nesterov, optimiser.clip) == (0.9, True, 2.0)
+
+
+def test_hour_trains_filters_with_muon_and_the_rest_with_sgd():
+    s = CifarSettings.of(recipe="hour", act="crelu", width="half", epochs=3, scale=0.05)
+    model = s.build_model()
+    muon, sgd = s.build_optimiser(model, 10).optimisers
+    own = dict(model.named_state())
+    assert {id(p) for p in muon.parameters} == {id(own[f"conv{i}.weight"]) for i in range(1, 8)}
+    assert {id(p) for p in sgd.parameters} == {id(own[f"conv{i}.bias"]) for i in range(1, 9)} | {
+        id(own["conv8.weight"])
+    }
+    assert (max(map(muon.lr, range(30))), max(map(sgd.lr, range(30)))) == (
+        pytest.approx(s.lr, rel=0.05),
+        pytest.approx(s.sgd_lr, rel=0.05),
+    )
+    assert (sgd.nesterov, sgd.clip) == (True, s.clip)
+    first, second = np.split(own["conv2.weight"].data, 2, axis=2)
+    np.testing.assert_array_equal(second, -first)
+    assert s.augmentation().alternate
+
+
+def test_every_part_of_a_recipe_can_be_changed_and_written_as_options():
+    s = CifarSettings.of(recipe="hour", act="crelu", looks_linear=False, alternate=False, smoothing=0.1)
+    assert " ".join(s.as_options()) == "--act crelu --recipe hour --smoothing 0.1 --no-alternate --no-looks-linear"
+    other = CifarSettings.of(recipe="hour", optimiser="sgd")
+    assert other.sgd_lr is None
+    other.check()
+    CifarSettings.of(optimiser="muon").check()
+    with pytest.raises(ValueError, match="--sgd-lr is for --optimiser muon"):
+        CifarSettings.of(sgd_lr=0.1).check()
+    with pytest.raises(ValueError, match="--smoothing must be in"):
+        CifarSettings.of(smoothing=1.0).check()
 
 
 def test_a_short_paper_schedule_keeps_its_shape():
@@ -82,7 +115,7 @@ def test_runs_of_an_older_version_can_be_read(monkeypatch):
 
 def test_what_is_trained_otherwise_cannot_be_compared_with_the_paper():
     assert CifarSettings.of(recipe="paper", act="crelu").reductions == []
-    assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["batch 64", "lr 5.0"]
+    assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["lr 5.0", "batch 64"]
     assert ImagenetSettings.of(variant="crelu-all").reductions == []
     assert ImagenetSettings.of(variant="crelu-all", lr=5.0).reductions == ["lr 5.0"]
 
