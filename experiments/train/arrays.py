@@ -76,6 +76,7 @@ class ArraySession(Session):
         self.normalise = Normaliser.of(images)
         batches = Batches(images, labels, s.batch, self.normalise, s.augmentation(), s.seed, cluster)
         super().__init__(job, batches, device, cluster)
+        s.prepare(self.model, images, self.normalise)
         self.last = min(s.epochs, job.stop_epoch or s.epochs)
 
     def measure_epoch(self) -> tuple[dict[str, Any], str]:

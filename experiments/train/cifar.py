@@ -12,18 +12,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+
 from experiments.train.settings import Option, Settings
-from minicnn.data.augment import Augmentation
+from minicnn.autodiff import Parameter
+from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
-from minicnn.models import convpool, vgg
+from minicnn.models import convpool, sprint, vgg
 from minicnn.models.convpool import WIDTHS
+from minicnn.models.sprint import whiten
 from minicnn.models.table import ACTIVATIONS
 from minicnn.nn import Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
 
-MODELS = ("convpool", "convpool-c", "vgg")
+MODELS = ("convpool", "convpool-c", "vgg", "sprint")
 PAPERS = ("cifar10", "cifar100")  # the paper's data sets
 Rates = tuple[float, float, float]
 
@@ -39,10 +43,12 @@ class Recipe(NamedTuple):
     dropout: Rates
     batch: int = 128
     optimiser: str = "sgd"
+    momentum: float = 0.9
     sgd_lr: float | None = None
     smoothing: float = 0.0
     alternate: bool = False
     looks_linear: bool = False
+    whitened: bool = False
 
 
 RECIPES = {
@@ -55,13 +61,18 @@ RECIPES = {
         "vgg": Recipe(10, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0)),
     },
     "hour": {
-        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.1, 0.1), optimiser="muon", sgd_lr=0.04,
-                           alternate=True, looks_linear=True),
+        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.1, 0.1), optimiser="muon", momentum=0.8,
+                           sgd_lr=0.04, alternate=True, looks_linear=True),
         "vgg": Recipe(18, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
+    },
+    "sprint": {
+        "sprint": Recipe(8, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=500, optimiser="muon",
+                         momentum=0.6, sgd_lr=0.5, smoothing=0.2, alternate=True, whitened=True),
     },
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
-MUON_MOMENTUM = 0.8
+SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
+PATCHED = 2000  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
     "bn_before_act": False, "dataset": "cifar10", "subset": None, "recipe": "short", "flip": True, "seed": 0,
@@ -83,7 +94,7 @@ OPTIONS = {
     "the network": {
         "model": Option(
             "convpool: 8 convolutions, as the paper prints it (default); convpool-c: the original with 9; vgg: 13 with "
-            "batch normalisation",
+            "batch normalisation; sprint: 7, for speed",
             choices=MODELS,
         ),
         "act": Option("activation (default relu, the paper's baseline)", choices=ACTIVATIONS),
@@ -103,6 +114,7 @@ OPTIONS = {
             metavar="A,B,C",
         ),
         "logits_act": Option("convpool: a ReLU on the logits, as printed; such a network can die"),
+        "whitened": Option("sprint: conv1 has the principal components of patches, and is not trained"),
         "bn_before_act": Option("vgg: keep batch normalisation before CReLU (the table prints none)"),
     },
     "data": {
@@ -121,7 +133,8 @@ OPTIONS = {
             "sgd, or muon: orthogonal steps for all filters but the last layer's, SGD for the rest", choices=OPTIMISERS
         ),
         "lr": Option("highest learning rate of the schedule"),
-        "sgd_lr": Option("muon: that of what SGD trains"),
+        "momentum": Option("of sgd or muon"),
+        "sgd_lr": Option("muon: the highest learning rate of what SGD trains"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
         "smoothing": Option("share of each label that goes to all classes alike"),
@@ -144,7 +157,8 @@ class CifarSettings(Settings):
     POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "sgd_lr", "clip", "subset")
     NOT_NEGATIVE: ClassVar = ("weight_decay", "shift", "seed")
     ADDED: ClassVar = {
-        "optimiser": "sgd", "sgd_lr": None, "smoothing": 0.0, "alternate": False, "looks_linear": False,
+        "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
+        "looks_linear": False, "whitened": False,
     }  # fmt: skip
 
     model: str
@@ -157,16 +171,21 @@ class CifarSettings(Settings):
     weight_decay: float
     shift: int
     optimiser: str
+    momentum: float
     sgd_lr: float | None  # muon only
     alternate: bool
     looks_linear: bool
+    whitened: bool  # sprint only
 
     @classmethod
     def of(cls, **given: Any) -> Self:
         given = {name: value for name, value in given.items() if value is not None}
-        values = DEFAULTS | given
-        network = "vgg" if values["model"] == "vgg" else "convpool"
-        values = RECIPES[values["recipe"]][network]._asdict() | values
+        values = DEFAULTS | ({"recipe": "sprint"} if given.get("model") == "sprint" else {}) | given
+        network = "convpool" if values["model"] == "convpool-c" else values["model"]
+        recipes = {name: kinds[network] for name, kinds in RECIPES.items() if network in kinds}
+        if values["recipe"] not in recipes:
+            raise ValueError(f"{network} has no recipe {values['recipe']!r}; choose from {', '.join(recipes)}")
+        values = recipes[values["recipe"]]._asdict() | values
         if values["optimiser"] == "muon" and values["sgd_lr"] is None:
             values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
         if values["optimiser"] == "sgd" and "sgd_lr" not in given:
@@ -182,6 +201,10 @@ class CifarSettings(Settings):
             raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
         if (self.sgd_lr is None) != (self.optimiser == "sgd"):
             raise ValueError(f"{prefix}sgd-lr is for {prefix}optimiser muon")
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
+        if self.whitened and self.model != "sprint":
+            raise ValueError(f"{prefix}whitened is for sprint")
         super().check(prefix)
 
     @property
@@ -200,23 +223,27 @@ class CifarSettings(Settings):
     @property
     def name(self) -> str:
         """A readable name for the run's folder."""
-        what = self.model if self.model == "vgg" else f"{self.model}-{self.width}"
-        where = "-at" + "".join(f"-{n}" for n in self.at) if self.model == "vgg" and self.at else ""
+        width = "" if self.model in ("vgg", "sprint") else f"-{self.width}"
+        where = "-at" + "".join(f"-{n}" for n in self.at) if self.at else ""
+        learned = "-learned" if self.model == "sprint" and not self.whitened else ""
         scale = f"-x{self.scale:g}" if self.scale != 1 else ""
-        return f"{self.dataset}-{what}-{self.act}{where}{scale}-{self.recipe}{self.epochs}-seed{self.seed}"
+        what = f"{self.dataset}-{self.model}{width}-{self.act}{where}{learned}{scale}"
+        return f"{what}-{self.recipe}{self.epochs}-seed{self.seed}"
 
     @property
     def label(self) -> str:
         """A name for tables and figures."""
-        what = "VGG" if self.model == "vgg" else self.width
+        what = {"vgg": "VGG", "sprint": "sprint"}.get(self.model, self.width)
         names = {"relu": "ReLU", "leaky": "leaky ReLU", "avr": "AVR", "crelu": "CReLU"}
-        where = f" at {','.join(map(str, self.at))}" if self.model == "vgg" and self.at else ""
+        where = f" at {','.join(map(str, self.at))}" if self.at else ""
         scale = f" x{self.scale:g}" if self.scale != 1 else ""
         return f"{names.get(self.act, self.act)}{where} ({what}{scale})"
 
     @property
     def reductions(self) -> list[str]:
         """How a run is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
+        if self.model == "sprint":
+            return ["not a network of the paper"]
         full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
         changed = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
         return [
@@ -248,6 +275,8 @@ class CifarSettings(Settings):
         return Augmentation(flip=self.flip, shift=self.shift, alternate=self.alternate)
 
     def build_model(self) -> Sequential:
+        if self.model == "sprint":
+            return sprint(self.act, classes=self.classes, scale=self.scale, seed=self.seed)
         if self.model == "vgg":
             return vgg(
                 self.act if self.at else "relu",
@@ -270,16 +299,23 @@ class CifarSettings(Settings):
             seed=self.seed,
         )
 
+    def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
+        """What a new network needs to know of the training set."""
+        if self.whitened:
+            whiten(model, normalise(images[:PATCHED]))
+
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         rate = self.schedule(steps_per_epoch)
-        sgd = partial(SGD, momentum=0.9, nesterov=self.recipe != "paper", clip=self.clip)
+        sgd = partial(SGD, nesterov=self.recipe != "paper", clip=self.clip)
+        fixed = "conv1.weight" if self.whitened else None
+        parameters = [p for name, p in model.named_state() if isinstance(p, Parameter) and name != fixed]
         if self.sgd_lr is None:
-            return sgd(model.parameters(), rate, weight_decay=self.weight_decay)
-        *filters, last = [p for p in model.parameters() if len(p.shape) > 1]
-        rest = [p for p in model.parameters() if len(p.shape) == 1]
+            return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)
+        *filters, last = [p for p in parameters if len(p.shape) > 1]
+        rest = [p for p in parameters if len(p.shape) == 1]
         return Together(
-            Muon(filters, rate, momentum=MUON_MOMENTUM, weight_decay=self.weight_decay),
-            sgd([*rest, last], self.schedule(steps_per_epoch, self.sgd_lr)),
+            Muon(filters, rate, momentum=self.momentum, weight_decay=self.weight_decay),
+            sgd([*rest, last], self.schedule(steps_per_epoch, self.sgd_lr), momentum=SGD_MOMENTUM),
         )
 
     def schedule(self, steps_per_epoch: int, peak: float | None = None) -> Schedule:

@@ -139,3 +139,24 @@ def test_what_no_option_says_is_refused():
         dataclasses.replace(CifarSettings.of(), flip=False).as_options()
     with pytest.raises(ValueError, match="no option sets clip to None"):
         dataclasses.replace(CifarSettings.of(), clip=None).as_options()
+
+
+def test_sprint_has_a_recipe_of_its_own():
+    s = CifarSettings.of(model="sprint", act="crelu", scale=0.1)
+    assert (s.recipe, s.whitened, s.name) == ("sprint", True, "cifar10-sprint-crelu-x0.1-sprint8-seed0")
+    assert " ".join(s.as_options()) == "--model sprint --act crelu --scale 0.1"
+    learned = dataclasses.replace(s, whitened=False)
+    assert learned.name == "cifar10-sprint-crelu-learned-x0.1-sprint8-seed0"
+    for one, fixed in ((s, True), (learned, False)):
+        model = one.build_model()
+        trained = {id(p) for p in one.build_optimiser(model, 10).parameters}
+        assert (id(model["conv1"].weight) in trained) != fixed
+        assert len(trained) == len(list(model.parameters())) - fixed
+    with pytest.raises(ValueError, match="sprint has no recipe 'paper'; choose from sprint"):
+        CifarSettings.of(model="sprint", recipe="paper")
+    with pytest.raises(ValueError, match="convpool has no recipe 'sprint'; choose from paper, short, hour"):
+        CifarSettings.of(recipe="sprint")
+    with pytest.raises(ValueError, match="--whitened is for sprint"):
+        CifarSettings.of(whitened=True).check()
+    with pytest.raises(ValueError, match="--momentum must be in"):
+        CifarSettings.of(momentum=1.0).check()
