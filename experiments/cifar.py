@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--folds", type=int, default=10, metavar="K", help="folds: how many (default 10)")
     one = "folds: train only fold I (1 .. K), e.g. on another machine"
     how.add_argument("--fold", type=int, metavar="I", help=one)
-    output_options(p)
+    out = output_options(p)
+    tta = "show also the error when each test image and its mirror image are averaged (result.json has both)"
+    out.add_argument("--tta", action="store_true", help=tta)
     return p
 
 
@@ -83,7 +85,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         missing = ", ".join(map(str, protocols.missing_folds(folder, args.folds)))
         print(f"saved in {folder}; folds still missing: {missing}")
         return 0
-    print(f"\n{report(asked, result)}\n")
+    print(f"\n{report(asked, result, mirrored=args.tta)}\n")
     print(f"saved in {folder}, {duration(result['seconds'])} of training")
     return 0
 
@@ -107,7 +109,7 @@ def protocol_of(
     return protocols.folds(asked, folder, data, args.folds, args.fold, cluster)
 
 
-def report(asked: CifarSettings, result: dict[str, Any]) -> str:
+def report(asked: CifarSettings, result: dict[str, Any], *, mirrored: bool = False) -> str:
     """A table of the result with the paper's figure beside it."""
     row = asked.paper
     if result["protocol"] == "folds":
@@ -117,6 +119,8 @@ def report(asked: CifarSettings, result: dict[str, Any]) -> str:
         }
     else:
         errors = {"test error": (f"{result['test_error']:.2f}", row and row.single)}
+        if mirrored and "test_error_mirrored" in result:  # runs of older versions do not have it
+            errors["with mirror images"] = (f"{result['test_error_mirrored']:.2f}", None)
     about = [asked.name, f"{asked.parameters:,}", f"{result['train_error']:.2f}"]
     lines = [[*about, kind, ours, "-" if paper is None else f"{paper:.2f}"] for kind, (ours, paper) in errors.items()]
     text = Table(["run", "parameters", "train error %", "", "ours %", "paper %"], lines).text()

@@ -19,7 +19,7 @@ from minicnn.cluster import Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
-from minicnn.training import Evaluation, evaluate
+from minicnn.training import Evaluation, evaluate, evaluate_probabilities
 
 NO_IMAGES = np.zeros(0, np.int64)
 
@@ -100,12 +100,13 @@ class ArraySession(Session):
         target = self.job.stop_loss
         return target is not None and bool(self.history) and self.history[-1]["watched_loss"] <= target
 
-    def evaluate(self, indices: np.ndarray | None) -> Evaluation:
-        """Evaluate on these images of the training set, or, given None, on the test set."""
+    def evaluate(self, indices: np.ndarray | None, *, mirror: bool = False) -> Evaluation:
+        """Evaluate on these images of the training set, or, given None, on the test set; or on their mirror images."""
         data = self.job.data
         images, labels = data.test_images, data.test_labels
         if indices is not None:
             images, labels = data.train_images[indices], data.train_labels[indices]
+        images = images[:, :, ::-1] if mirror else images
         return evaluate(self.model, images, labels, self.normalise, device=self.device, cluster=self.cluster)
 
     def evaluate_all(self) -> dict[str, Any]:
@@ -115,7 +116,8 @@ class ArraySession(Session):
             arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "best.npz"))
             self.model.load_state_dict(arrays)
             epoch = metadata["epoch"]
-        train, test = self.evaluate(self.job.train), self.evaluate(None)
+        train, test, mirrored = self.evaluate(self.job.train), self.evaluate(None), self.evaluate(None, mirror=True)
+        both = evaluate_probabilities((test.probabilities + mirrored.probabilities) / 2, self.job.data.test_labels)
         row = self.history[epoch - 1]
         result = {
             "epoch": epoch,
@@ -125,6 +127,7 @@ class ArraySession(Session):
             "hold_out_error": row["hold_out_error"],
             "test_loss": test.loss,
             "test_error": test.error,
+            "test_error_mirrored": both.error,  # each image and its mirror image, averaged: never in place of the other
         }
         self.cluster.on_root(lambda: self._leave(result, test.probabilities))
         return result

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from experiments import cifar
+from experiments.train.cifar import CifarSettings
 from minicnn.checkpoint import TEMPORARY, load, save
+from minicnn.training import arrays_under
 
 ROOT = Path(__file__).parents[2]
 SMALL = shlex.split("--dataset textures --scale 0.03 --subset 96 --epochs 2 --batch 16 --device cpu")
@@ -91,12 +93,27 @@ def test_the_error_is_that_of_the_saved_outputs(finished):
     assert json.loads((folder / "result.json").read_text())["test_error"] == pytest.approx(error)
 
 
+def test_the_mirrored_error_is_that_of_both_outputs_averaged(finished):
+    from minicnn import ops
+    from minicnn.data.augment import Normaliser
+    from minicnn.data.textures import textures
+
+    folder, _ = finished
+    data, settings = textures(), CifarSettings.from_json(json.loads((folder / "config.json").read_text())["settings"])
+    model, normalise = settings.build_model(), Normaliser.of(data.train_images[settings.chosen_images(5000)])
+    model.load_state_dict(arrays_under("model/", load(folder / "checkpoint.npz")[0]))
+    p = sum(ops.softmax(model(normalise(x)).data) for x in (data.test_images, data.test_images[:, :, ::-1]))
+    found = json.loads((folder / "result.json").read_text())["test_error_mirrored"]
+    assert found == pytest.approx(100 * np.mean(p.argmax(1) != data.test_labels), abs=0.15)  # ties
+
+
 def test_a_finished_run_is_not_repeated(finished):
     folder, _ = finished
-    before = (folder / "checkpoint.npz").stat().st_mtime_ns
-    out = cli(*SMALL, "--out", "run", cwd=folder.parent)
+    before, result = (folder / "checkpoint.npz").stat().st_mtime_ns, json.loads((folder / "result.json").read_text())
+    out = cli(*SMALL, "--out", "run", "--tta", cwd=folder.parent)
     assert out.returncode == 0
     assert "test error" in out.stdout
+    assert re.search(rf"with mirror images +{result['test_error_mirrored']:.2f} +-$", out.stdout, re.M)
     assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
 
 
