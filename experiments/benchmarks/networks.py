@@ -36,6 +36,7 @@ MODELS: dict[str, Network] = {
     "crelu-half": Network(lambda: models.convpool("crelu", "half")),
     "vgg": Network(lambda: models.vgg("relu", ())),
     "vgg-crelu": Network(lambda: models.vgg("crelu", (1, 3, 5))),
+    "sprint": Network(lambda: models.sprint(), batch=500, batches=(500,)),
     "allcnn": photographs(lambda: models.allcnn_b()),
     "allcnn-crelu": photographs(lambda: models.allcnn_b("crelu-conv1-4")),
 }

@@ -42,10 +42,11 @@ def torch_twin(model: nn.Sequential) -> Any:
 def _layer(layer: nn.Module) -> Any:
     if isinstance(layer, nn.Conv2d):
         kh, kw, c, f = layer.weight.shape
-        conv = torch.nn.Conv2d(c, f, (kh, kw), layer.stride, layer.pad)
+        conv = torch.nn.Conv2d(c, f, (kh, kw), layer.stride, layer.pad, bias=layer.bias is not None)
         return _with_weights(conv, layer.weight, layer.bias, FILTERS)
     if isinstance(layer, nn.Linear):
-        return _with_weights(torch.nn.Linear(*layer.weight.shape), layer.weight, layer.bias, (1, 0))
+        linear = torch.nn.Linear(*layer.weight.shape, bias=layer.bias is not None)
+        return _with_weights(linear, layer.weight, layer.bias, (1, 0))
     if isinstance(layer, nn.BatchNorm):
         norm = _BatchNorm(layer.gamma.data.size, eps=layer.eps, momentum=layer.momentum)
         return _with_weights(norm, layer.gamma, layer.beta)
@@ -76,9 +77,8 @@ class _BatchNorm(torch.nn.BatchNorm2d):  # type: ignore[misc, unused-ignore]
 
 def _with_weights(layer: Any, weight: Parameter, bias: Parameter | None, axes: tuple[int, ...] | None = None) -> Any:
     """The layer with our weights, whose axes are put into PyTorch's order."""
-    if bias is None:
-        raise TypeError("torch_twin: a layer without a bias has no twin")
     with torch.no_grad():
         layer.weight.copy_(to_torch(weight.data, axes))
-        layer.bias.copy_(to_torch(bias.data))
+        if bias is not None:
+            layer.bias.copy_(to_torch(bias.data))
     return layer

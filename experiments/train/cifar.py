@@ -72,7 +72,7 @@ RECIPES = {
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
 SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
-PATCHED = 2000  # images whose patches whiten conv1
+PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
     "bn_before_act": False, "dataset": "cifar10", "subset": None, "recipe": "short", "flip": True, "seed": 0,

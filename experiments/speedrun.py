@@ -1,0 +1,158 @@
+"""How fast can a CPU learn CIFAR-10?  A network made for speed, trained to 94 %.
+
+examples:
+  python -m experiments.speedrun                                    all variants, three seeds each, and PyTorch's time
+  python -m experiments.speedrun --variants crelu --seeds 1         one training
+  python -m experiments.speedrun --dataset textures --scale 0.1 --epochs 1 --seeds 1     a trial of half a minute
+
+The network (minicnn/models/sprint.py) and its recipe follow the public records for GPUs.  Those give the first layer
+every pattern of a patch twice, with both signs, by hand.  The variants ask what CReLU does to that:
+
+  plus-minus      12 patterns and their opposites, fixed, then ReLU: the trick
+  crelu           12 patterns, fixed, then CReLU: the same numbers from half of the filters
+  crelu-learned   12 filters that start at random and are trained, then CReLU
+  relu-learned    24 filters that start at random and are trained, then ReLU
+
+Each training reads the test set once, at its end; errors with mirror images averaged are shown beside the plain ones.
+Where PyTorch is installed (make parity), a step of the same network is timed in turns with ours, on the same cores, and
+its time for a whole training follows from that.  Run it again to see the same results; if it was interrupted, it
+continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.benchmarks.comparison import best_of, compare, competing
+from experiments.benchmarks.contenders import missing
+from experiments.benchmarks.networks import NetworkCase
+from experiments.cli.app import argument_parser, command, get_device, hint, interruptible, run_main, usage_errors
+from experiments.cli.environment import processor
+from experiments.cli.files import write_csv
+from experiments.cli.values import check_numbers
+from experiments.tables.table import Column, Table
+from experiments.train.arrays import ArrayJob
+from experiments.train.cifar import CifarSettings
+from experiments.train.session import run_job
+from minicnn.analysis.statistics import t_interval
+from minicnn.data.catalogue import load
+
+MODULE = "experiments.speedrun"
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plus-minus": {"act": "relu", "whitened": True},
+    "crelu": {"act": "crelu", "whitened": True},
+    "crelu-learned": {"act": "crelu", "whitened": False},
+    "relu-learned": {"act": "relu", "whitened": False},
+}
+COLUMNS = [
+    Column("variant"),
+    Column("accuracy %", ".2f"),
+    Column("with mirror images %", ".2f"),
+    Column("minutes", ".1f"),
+    Column("epochs"),
+    Column("parameters", ","),
+]
+
+
+def main(arguments: list[str]) -> int:
+    args = parser().parse_args(arguments)
+    with usage_errors():
+        check_numbers(vars(args), positive=("seeds", "rounds"))
+        wanted = {name: settings(args, name) for name in args.variants}
+        for own in wanted.values():
+            own[0].check()
+    device = get_device(args.device)
+    first = wanted[args.variants[0]][0]
+    print(f"{len(wanted)} variants, {args.seeds} seeds, {first.epochs} epochs in batches of {first.batch}, {device}.")
+    if args.dry_run:
+        return 0
+    with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
+        data = load(args.dataset, args.data)
+    line = command(MODULE, arguments)
+    results: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+    for seed in range(args.seeds):  # so that an interruption leaves variants that can be compared
+        for name, own in wanted.items():
+            print(f"\n{name}, seed {seed}", file=sys.stderr)
+            one = own[seed]
+            job = ArrayJob(one, args.out / one.name, data, one.chosen_images(len(data.train_labels)))
+            with interruptible(line, job.folder) as stop:
+                results[name].append(run_job(job, device=device, resume=True, command=line, stop=stop))
+    table = Table(COLUMNS, [summary(name, wanted[name][0], results[name]) for name in wanted])
+    print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several; {processor()}.")
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_csv(args.out / "speedrun.csv", [each for name in wanted for each in rows(name, wanted[name], results[name])])
+    if args.pytorch:
+        print(f"\n{pytorch(first, len(data.train_labels), args.rounds)}")
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argument_parser(MODULE, __doc__)
+    p.add_argument("--variants", type=_variants, default=list(VARIANTS), metavar="A,B", help="default all")
+    p.add_argument("--seeds", type=int, default=3, help="trainings of each variant (default 3)")
+    p.add_argument("--epochs", type=int, help="default: the recipe's")
+    p.add_argument("--scale", type=float, help="multiply every width (default 1)")
+    p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
+    p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
+    p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
+    p.add_argument("--out", type=Path, default=Path("runs/speedrun"), help="default runs/speedrun")
+    p.add_argument("--no-pytorch", dest="pytorch", action="store_false", help="do not time PyTorch")
+    p.add_argument("--rounds", type=int, default=5, help="of timing, ours and PyTorch in turns (default 5)")
+    p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+    return p
+
+
+def _variants(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in VARIANTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(VARIANTS)}")
+    return names
+
+
+def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:
+    """Of the trainings of a variant, by seed."""
+    same = {"model": "sprint", "dataset": args.dataset, "epochs": args.epochs, "scale": args.scale}
+    return [CifarSettings.of(**same, **VARIANTS[name], seed=seed) for seed in range(args.seeds)]
+
+
+def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]]) -> list[Any]:
+    accuracies = ([100 - r[key] for r in results] for key in ("test_error", "test_error_mirrored"))
+    minutes = sum(r["seconds"] for r in results) / len(results) / 60
+    return [name, *map(t_interval, accuracies), minutes, one.epochs, one.parameters]
+
+
+def rows(name: str, own: Sequence[CifarSettings], results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For speedrun.csv: one per training."""
+    return [
+        {
+            "variant": name,
+            "seed": one.seed,
+            "epochs": one.epochs,
+            "accuracy": 100 - r["test_error"],
+            "accuracy_mirrored": 100 - r["test_error_mirrored"],
+            "minutes": r["seconds"] / 60,
+        }
+        for one, r in zip(own, results, strict=True)
+    ]
+
+
+def pytorch(one: CifarSettings, images: int, rounds: int) -> str:
+    """A step of this network in PyTorch, in turns with ours, and what that makes of the steps of a whole training."""
+    if missing("torch"):
+        return "PyTorch is not installed, so there is nothing to compare with: make parity installs it."
+    case = NetworkCase("sprint", one.batch, training=True)
+    found = best_of(compare(case, competing("training"), rounds))
+    steps = one.epochs * -(-images // one.batch)
+    lines = [[name, 1e3 * own["seconds"], own["seconds"] * steps / 60] for name, own in found.items()]
+    heads = [Column("", words=True), Column("ms per step", ".0f"), Column(f"minutes for {steps:,} steps", ".1f")]
+    note = f"Medians of {rounds} rounds, in turns, on the same cores, with SGD; the best variant of each."
+    return f"{Table(heads, lines).text()}\n\n{note}"
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)

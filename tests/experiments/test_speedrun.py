@@ -1,0 +1,56 @@
+"""The speed run on textures: a table and a file, nothing done twice, errors."""
+
+import csv
+import json
+import shlex
+
+import pytest
+
+from experiments import speedrun
+from experiments.cli.app import UsageError
+
+SMALL = shlex.split(
+    "--dataset textures --scale 0.05 --epochs 1 --device cpu --no-pytorch --variants crelu,relu-learned"
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_table_and_file(tmp_path, capsys):
+    assert speedrun.main([*SMALL, "--seeds", "2"]) == 0
+    shown = capsys.readouterr().out
+    with open(tmp_path / "runs/speedrun/speedrun.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["variant"], row["seed"]) for row in rows] == [
+        ("crelu", "0"), ("crelu", "1"), ("relu-learned", "0"), ("relu-learned", "1"),
+    ]  # fmt: skip
+    folder = tmp_path / "runs/speedrun/textures-sprint-relu-learned-x0.05-sprint1-seed1"
+    result = json.loads((folder / "result.json").read_text())
+    assert float(rows[3]["accuracy"]) == pytest.approx(100 - result["test_error"])
+    assert float(rows[3]["accuracy_mirrored"]) == pytest.approx(100 - result["test_error_mirrored"])
+    mean = sum(float(row["accuracy"]) for row in rows[2:]) / 2
+    assert f"relu-learned  {mean:.2f} ± " in shown
+    before = (folder / "checkpoint.npz").stat().st_mtime_ns
+    assert speedrun.main([*SMALL, "--seeds", "2"]) == 0
+    assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
+    assert f"{mean:.2f}" in capsys.readouterr().out
+
+
+def test_without_pytorch_it_says_so(monkeypatch, capsys):
+    monkeypatch.setattr(speedrun, "missing", lambda framework: ["torch"])
+    assert speedrun.main([option for option in SMALL if option != "--no-pytorch"] + ["--seeds", "1"]) == 0
+    assert "PyTorch is not installed" in capsys.readouterr().out
+
+
+def test_nonsense_is_refused(capsys):
+    for wrong, message in (
+        (["--variants", "relu"], "unknown: relu; choose from plus-minus, crelu"),
+        (["--seeds", "0"], "--seeds must be positive"),
+        (["--epochs", "0"], "--epochs must be positive"),
+    ):
+        with pytest.raises((SystemExit, UsageError)) as caught:
+            speedrun.main([*SMALL, *wrong])
+        assert message in capsys.readouterr().err + str(caught.value)
