@@ -20,9 +20,8 @@ from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models import convpool, sprint, vgg
 from minicnn.models.convpool import WIDTHS
-from minicnn.models.sprint import whiten
 from minicnn.models.table import ACTIVATIONS
-from minicnn.nn import Sequential, init
+from minicnn.nn import Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
@@ -114,7 +113,9 @@ OPTIONS = {
             metavar="A,B,C",
         ),
         "logits_act": Option("convpool: a ReLU on the logits, as printed; such a network can die"),
-        "whitened": Option("sprint: conv1 has the principal components of patches, and is not trained"),
+        "whitened": Option(
+            "conv1 starts with the principal components of patches, with both signs unless CReLU follows"
+        ),
         "bn_before_act": Option("vgg: keep batch normalisation before CReLU (the table prints none)"),
     },
     "data": {
@@ -175,7 +176,7 @@ class CifarSettings(Settings):
     sgd_lr: float | None  # muon only
     alternate: bool
     looks_linear: bool
-    whitened: bool  # sprint only
+    whitened: bool  # in sprint, conv1 is then not trained
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -203,8 +204,8 @@ class CifarSettings(Settings):
             raise ValueError(f"{prefix}sgd-lr is for {prefix}optimiser muon")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
-        if self.whitened and self.model != "sprint":
-            raise ValueError(f"{prefix}whitened is for sprint")
+        if self.whitened and self.model == "vgg":
+            raise ValueError(f"{prefix}whitened is for convpool and sprint")
         super().check(prefix)
 
     @property
@@ -301,13 +302,15 @@ class CifarSettings(Settings):
 
     def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
         """What a new network needs to know of the training set."""
+        conv1 = model["conv1"]
         if self.whitened:
-            whiten(model, normalise(images[:PATCHED]))
+            assert isinstance(conv1, Conv2d)
+            conv1.whiten(normalise(images[:PATCHED]), opposites=self.act != "crelu")
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         rate = self.schedule(steps_per_epoch)
         sgd = partial(SGD, nesterov=self.recipe != "paper", clip=self.clip)
-        fixed = "conv1.weight" if self.whitened else None
+        fixed = "conv1.weight" if self.whitened and self.model == "sprint" else None
         parameters = [p for name, p in model.named_state() if isinstance(p, Parameter) and name != fixed]
         if self.sgd_lr is None:
             return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)

@@ -11,8 +11,8 @@ The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a f
 not trained, pooling before the nonlinearity, batch normalisation, logits that start small.
 
 Those records need every pattern twice in conv1, with both signs, because ReLU drops one of them.  With act="crelu"
-there are half as many filters, and the same numbers come out.  Without `whiten` (below) the filters of conv1 are drawn
-at random, to be trained.
+there are half as many filters, and the same numbers come out.  The filters start at random; Conv2d.whiten gives them
+the components.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import numpy as np
 
 from minicnn import nn
 from minicnn.nn import Sequential, init
-from minicnn.nn.module import put_like
 
 WIDTHS = (64, 256, 256)
 PATTERNS = 12
@@ -64,21 +63,3 @@ def sprint(
         "fc8": nn.Linear(channels, classes, bias=False, scheme=_small),
     }
     return Sequential(**layers).initialise(seed)
-
-
-def whiten(model: Sequential, images: np.ndarray, eps: float = 5e-4) -> None:
-    """Give conv1 the principal components of the images' 3x3 patches, each divided by its standard deviation.
-
-    images    (N, H, W, 3) float, as the network sees them
-    With twice as many filters as patterns, the second half are the opposites of the first.
-    """
-    weight = model["conv1"].weight  # type: ignore[attr-defined]
-    k, _, channels, filters = weight.shape
-    crelu = isinstance(model["conv1_act"], nn.CReLU)
-    patterns = filters if crelu else filters // 2
-    windows = np.lib.stride_tricks.sliding_window_view(images, (k, k), axis=(1, 2))  # (N, H', W', C, k, k)
-    patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, k * k * channels).astype(np.float64)
-    values, vectors = np.linalg.eigh(np.cov(patches, rowvar=False))  # in ascending order
-    found = (vectors / np.sqrt(values + eps))[:, ::-1][:, :patterns]
-    both = found if crelu else np.concatenate([found, -found], axis=1)
-    weight.data = put_like(both.reshape(weight.shape), weight.data)

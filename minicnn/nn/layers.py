@@ -11,7 +11,7 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Buffer, Op, Parameter, Tensor, recording
-from minicnn.backend import Array, device_of
+from minicnn.backend import Array, device_of, to_host
 from minicnn.cluster import Part
 from minicnn.fast.fused import ACTIVATIONS, conv2d_activated, conv2d_normalised
 from minicnn.fast.native.library import available
@@ -72,6 +72,22 @@ class Conv2d(Module):
         Not while a tape records, which is to know of all parameters; and on a GPU it has a kernel of its own.
         """
         return norm.gamma.shape == self.weight.shape[3:] and available(self.weight.data) and not recording()
+
+    def whiten(self, images: np.ndarray, *, opposites: bool, eps: float = 5e-4) -> None:
+        """Start with the principal components of the images' patches, each divided by its standard deviation.
+
+        images (N, H, W, C), as this layer sees them.  The first filters get them, the largest component first, followed
+        by their opposites if an activation follows that needs those; filters that are left stay as they are.
+        """
+        (kh, kw, c, f), patches = self.weight.shape, self.weight.data.size // self.weight.shape[3]
+        windows = np.lib.stride_tricks.sliding_window_view(images, (kh, kw), axis=(1, 2))  # (N, H', W', C, kh, kw)
+        x = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, patches).astype(np.float64)
+        values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))  # in ascending order
+        found = (vectors / np.sqrt(values + eps))[:, ::-1][:, : f // 2 if opposites else f]
+        found = np.concatenate([found, -found], axis=1) if opposites else found
+        w = to_host(self.weight.data).copy()
+        w[..., : found.shape[1]] = found.reshape(kh, kw, c, -1)
+        self.weight.data = put_like(w, self.weight.data)
 
     def kernel(self) -> str:
         extras = [f"/{self.stride}"] if self.stride != 1 else []

@@ -156,7 +156,7 @@ def test_sprint_has_a_recipe_of_its_own():
         CifarSettings.of(model="sprint", recipe="paper")
     with pytest.raises(ValueError, match="convpool has no recipe 'sprint'; choose from paper, short, hour"):
         CifarSettings.of(recipe="sprint")
-    with pytest.raises(ValueError, match="--whitened is for sprint"):
-        CifarSettings.of(whitened=True).check()
+    with pytest.raises(ValueError, match="--whitened is for convpool and sprint"):
+        CifarSettings.of(model="vgg", whitened=True).check()
     with pytest.raises(ValueError, match="--momentum must be in"):
         CifarSettings.of(momentum=1.0).check()

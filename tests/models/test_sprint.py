@@ -5,7 +5,7 @@ import pytest
 
 from minicnn import Tape, nn, ops
 from minicnn.data.textures import textures
-from minicnn.models.sprint import PATTERNS, sprint, whiten
+from minicnn.models.sprint import PATTERNS, sprint
 
 IMAGES = textures(120, 8).train_images.astype(np.float32) / 64 - 2
 
@@ -24,7 +24,7 @@ def test_crelu_computes_what_filters_with_both_signs_do():
     found = []
     for act in ("crelu", "relu"):
         model = sprint(act, scale=0.1, seed=3)
-        whiten(model, IMAGES)
+        model["conv1"].whiten(IMAGES, opposites=act == "relu")
         with Tape() as tape:
             loss = ops.softmax_cross_entropy(model(IMAGES[:8], train=True), np.arange(8))
         tape.backward(loss)
@@ -35,8 +35,19 @@ def test_crelu_computes_what_filters_with_both_signs_do():
 
 
 def test_whitened_responses_are_uncorrelated_and_of_one_size():
-    model = sprint("crelu", patterns=27, scale=0.1)
-    whiten(model, IMAGES, eps=0.0)
-    y = ops.conv2d(IMAGES, model["conv1"].weight.data).reshape(-1, 27)  # no padding: only whole patches
+    conv = nn.Conv2d(3, 27, 3).initialise(0)
+    conv.whiten(IMAGES, opposites=False, eps=0.0)
+    y = conv(IMAGES).numpy().reshape(-1, 27)
     np.testing.assert_allclose(np.cov(y, rowvar=False), np.eye(27), atol=2e-3)
-    assert isinstance(model["conv1_act"], nn.CReLU)
+
+
+def test_filters_that_are_left_stay_as_they_are():
+    """27 patterns: a layer with more filters keeps the others, one with fewer has the first patterns."""
+    many, few = nn.Conv2d(3, 60, 3).initialise(0), nn.Conv2d(3, 5, 3).initialise(0)
+    before = many.weight.data.copy()
+    many.whiten(IMAGES, opposites=True)
+    few.whiten(IMAGES, opposites=True)
+    np.testing.assert_array_equal(many.weight.data[..., 54:], before[..., 54:])
+    np.testing.assert_array_equal(many.weight.data[..., 27:54], -many.weight.data[..., :27])
+    np.testing.assert_array_equal(few.weight.data[..., :2], many.weight.data[..., :2])
+    np.testing.assert_array_equal(few.weight.data[..., 2:4], -many.weight.data[..., :2])
