@@ -34,7 +34,7 @@ demo: .venv/runs
 	$(PY) -m experiments.demo
 
 test: .venv/installed
-	$(PY) -m pytest
+	$(PY) -m pytest -n auto --dist loadfile
 
 lint: .venv/installed
 	$(PY) -m ruff check .

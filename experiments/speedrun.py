@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     write_csv(args.out / "speedrun.csv", [each for name in wanted for each in rows(name, wanted[name], results[name])])
     if args.pytorch:
-        print(f"\n{pytorch(first, len(data.train_labels), args.rounds)}")
+        print(f"\n{pytorch(first, first.subset or len(data.train_labels), args.rounds)}")
     return 0
 
 
@@ -96,6 +96,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seeds", type=int, default=3, help="trainings of each variant (default 3)")
     p.add_argument("--epochs", type=int, help="default: the recipe's")
     p.add_argument("--scale", type=float, help="multiply every width (default 1)")
+    p.add_argument("--subset", type=int, metavar="N", help="train on N images, chosen at random from the seed")
     p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
@@ -116,7 +117,7 @@ def _variants(text: str) -> list[str]:
 
 def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:
     """Of the trainings of a variant, by seed."""
-    same = {"model": "sprint", "dataset": args.dataset, "epochs": args.epochs, "scale": args.scale}
+    same = {name: getattr(args, name) for name in ("dataset", "epochs", "scale", "subset")} | {"model": "sprint"}
     return [CifarSettings.of(**same, **VARIANTS[name], seed=seed) for seed in range(args.seeds)]
 
 

@@ -10,7 +10,7 @@ from experiments import speedrun
 from experiments.cli.app import UsageError
 
 SMALL = shlex.split(
-    "--dataset textures --scale 0.05 --epochs 1 --device cpu --no-pytorch --variants crelu,relu-learned"
+    "--dataset textures --scale 0.05 --subset 600 --epochs 1 --device cpu --no-pytorch --variants crelu,relu-learned"
 )
 
 
