@@ -61,7 +61,7 @@ RECIPES = {
     },
     "hour": {
         "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.1, 0.1), optimiser="muon", momentum=0.8,
-                           sgd_lr=0.04, alternate=True, looks_linear=True),
+                           sgd_lr=0.04, alternate=True, looks_linear=True, whitened=True),
         "vgg": Recipe(18, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
     },
     "sprint": {
