@@ -117,7 +117,7 @@ def _variants(text: str) -> list[str]:
 
 def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:
     """Of the trainings of a variant, by seed."""
-    same = {name: getattr(args, name) for name in ("dataset", "epochs", "scale", "subset")} | {"model": "sprint"}
+    same = {option: getattr(args, option) for option in ("dataset", "epochs", "scale", "subset")} | {"model": "sprint"}
     return [CifarSettings.of(**same, **VARIANTS[name], seed=seed) for seed in range(args.seeds)]
 
 
@@ -144,6 +144,8 @@ def rows(name: str, own: Sequence[CifarSettings], results: Sequence[dict[str, An
 
 def pytorch(one: CifarSettings, images: int, rounds: int) -> str:
     """A step of this network in PyTorch, in turns with ours, and what that makes of the steps of a whole training."""
+    if one.scale != 1:
+        return "PyTorch is timed with the whole network alone, without --scale."
     if missing("torch"):
         return "PyTorch is not installed, so there is nothing to compare with: make parity installs it."
     case = NetworkCase("sprint", one.batch, training=True)

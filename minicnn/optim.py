@@ -325,15 +325,14 @@ class Muon(Optimiser):
 
     def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
         """A parameter is a matrix, and no piece of it makes sense; so whole parameters are shared out."""
-        directions = {}
+        matrices = []
         for i in group:
             g, v = self.parameters[i].grad, self.state[i]["velocity"]
             assert g is not None
             g = g if scale is None else g * scale
             v *= self.momentum
             v += g
-            directions[i] = (g + self.momentum * v).reshape(-1, g.shape[-1])
-        matrices = list(directions.values())
+            matrices.append((g + self.momentum * v).reshape(-1, g.shape[-1]))
         steps = (faster(orthogonal, matrices) or orthogonal)(matrices, self.iterations)
         for i, step in zip(group, steps, strict=True):
             p, (rows, columns) = self.parameters[i].data, step.shape

@@ -4,10 +4,15 @@ import csv
 import json
 import shlex
 
+import numpy as np
 import pytest
 
 from experiments import speedrun
 from experiments.cli.app import UsageError
+from experiments.train.cifar import PATCHED, CifarSettings
+from minicnn.checkpoint import load
+from minicnn.data.augment import Normaliser
+from minicnn.data.textures import textures
 
 SMALL = shlex.split(
     "--dataset textures --scale 0.05 --subset 600 --epochs 1 --device cpu --no-pytorch --variants crelu,relu-learned"
@@ -42,7 +47,23 @@ def test_table_and_file(tmp_path, capsys):
 def test_without_pytorch_it_says_so(monkeypatch, capsys):
     monkeypatch.setattr(speedrun, "missing", lambda framework: ["torch"])
     assert speedrun.main([option for option in SMALL if option != "--no-pytorch"] + ["--seeds", "1"]) == 0
-    assert "PyTorch is not installed" in capsys.readouterr().out
+    assert "PyTorch is timed with the whole network alone" in capsys.readouterr().out
+    one = CifarSettings.of(model="sprint")
+    assert "PyTorch is not installed" in speedrun.pytorch(one, 500, 1)
+
+
+def test_whitened_filters_are_those_of_the_training_images_and_stay(tmp_path):
+    assert speedrun.main([*SMALL, "--variants", "crelu", "--seeds", "1"]) == 0
+    (folder,) = (tmp_path / "runs/speedrun").glob("*-sprint-crelu-*")
+    s = CifarSettings.from_json(json.loads((folder / "config.json").read_text())["settings"])
+    data = textures()
+    images = data.train_images[s.chosen_images(len(data.train_images))]
+    expected = s.build_model()["conv1"]
+    before = expected.weight.data.copy()
+    expected.whiten(Normaliser.of(images)(images[:PATCHED]), opposites=False)
+    found = load(folder / "checkpoint.npz")[0]["model/conv1.weight"]
+    np.testing.assert_array_equal(found, expected.weight.data)
+    assert (found != before).any()
 
 
 def test_nonsense_is_refused(capsys):

@@ -16,7 +16,7 @@ import numpy as np
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.native.library import available, kernels, lanes
-from minicnn.fast.native.winograd import ACTIVATIONS, textbook_vjp
+from minicnn.fast.native.winograd import ACTIVATIONS, normalised
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad, as_pair
 from minicnn.parallel import PARTIAL_SUMS, cut, over_slices, scratch, sum_over_slices, threads_here
@@ -43,8 +43,7 @@ def conv2d(
     """ops.conv2d; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
-    pixels = pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
+    pixels = pixels_for(x, w, stride, pad, activation)
     y = pixels.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -56,23 +55,12 @@ def conv2d(
     return y, vjp
 
 
-def conv2d_normalised(
-    x: np.ndarray,
-    w: np.ndarray,
-    scale: np.ndarray,
-    shift: np.ndarray,
-    *,
-    activation: str | None = None,
-    stride: Size = 1,
-    pad: Pad = 0,
-) -> Pair:
-    """fused.conv2d_normalised."""
-    check_conv2d(x, w, shift)
-    x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
+def pixels_for(x: np.ndarray, w: np.ndarray, stride: Size, pad: Pad, activation: str | None) -> Pixels:
     geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
-    pixels = pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
-    y = pixels.forward(x, w, np.ascontiguousarray(shift), np.ascontiguousarray(scale))
-    return y, textbook_vjp(x, w, scale, shift, activation=activation, stride=stride, pad=pad)
+    return pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
+
+
+conv2d_normalised = normalised(pixels_for)
 
 
 class Shape(ctypes.Structure):

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
+from minicnn.fast import fused
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.fused import conv2d_normalised as conv2d_normalised_op
 from minicnn.fast.native.kept import kept
 from minicnn.fast.native.library import available, kernels, lanes
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
@@ -66,7 +66,7 @@ def conv2d(
     """ops.conv2d for 3x3 or 5x5 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    tiles = tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
+    tiles = tiles_for(x, w, stride, pad, activation)
     y = tiles.forward(x, w, None if b is None else np.ascontiguousarray(b))
     out = y if activation else None  # the derivative of an activation reads its output
 
@@ -79,27 +79,38 @@ def conv2d(
     return y, vjp
 
 
-def conv2d_normalised(
-    x: np.ndarray,
-    w: np.ndarray,
-    scale: np.ndarray,
-    shift: np.ndarray,
-    *,
-    activation: str | None = None,
-    stride: Size = 1,
-    pad: Pad = 0,
-) -> Pair:
-    """fused.conv2d_normalised for 3x3 or 5x5 filters and stride 1."""
-    check_conv2d(x, w, shift)
-    x, w = np.ascontiguousarray(x), np.ascontiguousarray(w)
-    tiles = tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
-    y = tiles.forward(x, w, np.ascontiguousarray(shift), np.ascontiguousarray(scale))
-    return y, textbook_vjp(x, w, scale, shift, activation=activation, stride=stride, pad=pad)
+def normalised(plan: Callable[..., Any]) -> Callable[..., Pair]:
+    """A version of fused.conv2d_normalised, from plan(x, w, stride, pad, activation), which has the forward pass."""
+
+    def conv2d_normalised(
+        x: np.ndarray,
+        w: np.ndarray,
+        scale: np.ndarray,
+        shift: np.ndarray,
+        *,
+        activation: str | None = None,
+        stride: Size = 1,
+        pad: Pad = 0,
+    ) -> Pair:
+        check_conv2d(x, w, shift)
+        x, w, scale, shift = map(np.ascontiguousarray, (x, w, scale, shift))
+        y = plan(x, w, stride, pad, activation).forward(x, w, shift, scale)
+
+        def vjp(g: np.ndarray, needs: Sequence[bool] = (True,) * 4) -> Grads:
+            """By the textbook, which computes all again: in evaluation hardly anybody asks."""
+            options: dict[str, Any] = {"activation": activation, "stride": stride, "pad": pad}
+            return fused.conv2d_normalised.textbook(x, w, scale, shift, **options)[1](g, needs)
+
+        return y, vjp
+
+    return conv2d_normalised
 
 
-def textbook_vjp(*arrays: np.ndarray, **static: Any) -> Callable[..., Grads]:
-    """The derivative of fused.conv2d_normalised, for which all is computed again: in evaluation hardly anybody asks."""
-    return lambda g, needs=(True,) * 4: conv2d_normalised_op.textbook(*arrays, **static)[1](g, needs)
+def tiles_for(x: np.ndarray, w: np.ndarray, stride: Size, pad: Pad, activation: str | None) -> Tiles:
+    return tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
+
+
+conv2d_normalised = normalised(tiles_for)  # for 3x3 or 5x5 filters and stride 1
 
 
 class Grid(ctypes.Structure):
