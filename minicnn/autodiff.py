@@ -116,7 +116,7 @@ class Tape:
         if loss.node is None or not any(step.out is loss.node for step in self._steps):
             raise RuntimeError(
                 "backward: the loss is not on this tape: it was computed outside `with Tape()`, depends on no "
-                "Parameter, or the tape was consumed by an earlier backward"
+                "Parameter that learns, or the tape was consumed by an earlier backward"
             )
         missing = {loss.node}
         for step in reversed(self._steps):

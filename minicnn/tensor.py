@@ -35,7 +35,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether this is a leaf whose gradient is wanted; decided when it is made."""
+        """Whether this is a leaf whose gradient is wanted; decided when it is made (but see Parameter.freeze)."""
         return self._leaf
 
     @property
@@ -128,12 +128,16 @@ class Tensor:
 
 
 class Parameter(Tensor):
-    """A Tensor that is learned: a leaf whose gradient is always wanted.  Optimisers write into its array."""
+    """A Tensor that is learned: a leaf whose gradient is wanted until `freeze`.  Optimisers write into its array."""
 
     __slots__ = ()
 
     def __init__(self, data: Array):
         super().__init__(data, requires_grad=True)
+
+    def freeze(self) -> None:
+        """From now on it is not learned: no tape follows it, and Module.parameters leaves it out."""
+        self._leaf, self.grad = False, None
 
 
 class Buffer:

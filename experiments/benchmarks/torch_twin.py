@@ -76,9 +76,9 @@ class _BatchNorm(torch.nn.BatchNorm2d):  # type: ignore[misc, unused-ignore]
 
 
 def _with_weights(layer: Any, weight: Parameter, bias: Parameter | None, axes: tuple[int, ...] | None = None) -> Any:
-    """The layer with our weights, whose axes are put into PyTorch's order."""
+    """The layer with our weights, whose axes are put into PyTorch's order; frozen where ours is."""
     with torch.no_grad():
         layer.weight.copy_(to_torch(weight.data, axes))
         if bias is not None:
             layer.bias.copy_(to_torch(bias.data))
-    return layer
+    return layer.requires_grad_(weight.requires_grad)

@@ -15,13 +15,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from experiments.train.settings import Option, Settings
-from minicnn.autodiff import Parameter
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models import convpool, sprint, vgg
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
-from minicnn.nn import Conv2d, Sequential, init
+from minicnn.nn import Activation, Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
@@ -114,7 +113,7 @@ OPTIONS = {
         ),
         "logits_act": Option("convpool: a ReLU on the logits, as printed; such a network can die"),
         "whitened": Option(
-            "conv1 starts with the principal components of patches, with both signs unless CReLU follows"
+            "conv1 starts with the principal components of patches, with both signs if the activation drops one"
         ),
         "bn_before_act": Option("vgg: keep batch normalisation before CReLU (the table prints none)"),
     },
@@ -277,7 +276,7 @@ class CifarSettings(Settings):
 
     def build_model(self) -> Sequential:
         if self.model == "sprint":
-            return sprint(self.act, classes=self.classes, scale=self.scale, seed=self.seed)
+            return sprint(self.act, classes=self.classes, learned=not self.whitened, scale=self.scale, seed=self.seed)
         if self.model == "vgg":
             return vgg(
                 self.act if self.at else "relu",
@@ -302,16 +301,16 @@ class CifarSettings(Settings):
 
     def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
         """What a new network needs to know of the training set."""
-        conv1 = model["conv1"]
         if self.whitened:
+            conv1, act = model["conv1"], model["conv1_act"]
             assert isinstance(conv1, Conv2d)
-            conv1.whiten(normalise(images[:PATCHED]), opposites=self.act != "crelu")
+            assert isinstance(act, Activation)
+            conv1.whiten(normalise(images[:PATCHED]), opposites=not act.two_sided)
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         rate = self.schedule(steps_per_epoch)
         sgd = partial(SGD, nesterov=self.recipe != "paper", clip=self.clip)
-        fixed = "conv1.weight" if self.whitened and self.model == "sprint" else None
-        parameters = [p for name, p in model.named_state() if isinstance(p, Parameter) and name != fixed]
+        parameters = model.parameters()
         if self.sgd_lr is None:
             return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)
         *filters, last = [p for p in parameters if len(p.shape) > 1]

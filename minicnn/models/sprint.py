@@ -12,7 +12,10 @@ not trained, pooling before the nonlinearity, batch normalisation, logits that s
 
 Those records need every pattern twice in conv1, with both signs, because ReLU drops one of them.  With act="crelu"
 there are half as many filters, and the same numbers come out.  The filters start at random; Conv2d.whiten gives them
-the components.
+the components:
+
+    model = sprint("crelu")
+    model["conv1"].whiten(images, opposites=False)
 """
 
 from __future__ import annotations
@@ -32,11 +35,18 @@ def _small(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def sprint(
-    act: str = "crelu", *, classes: int = 10, patterns: int = PATTERNS, scale: float = 1.0, seed: int = 0
+    act: str = "crelu",
+    *,
+    classes: int = 10,
+    patterns: int = PATTERNS,
+    learned: bool = False,
+    scale: float = 1.0,
+    seed: int = 0,
 ) -> Sequential:
     """The network for 32x32x3 images, initialised from `seed` (He, fan-in).
 
-    act    of conv1: "crelu" with `patterns` filters, or "relu" with twice as many; the other layers have ReLU
+    act      of conv1: "crelu" with `patterns` filters, or "relu" with twice as many; the other layers have ReLU
+    learned  whether conv1 is trained; otherwise it is frozen, which also saves the gradient of conv2's input
     """
     if act not in ("relu", "crelu"):
         raise ValueError(f"sprint: conv1 has relu or crelu, got {act!r}")
@@ -62,4 +72,7 @@ def sprint(
         "flatten": nn.Flatten(),
         "fc8": nn.Linear(channels, classes, bias=False, scheme=_small),
     }
-    return Sequential(**layers).initialise(seed)
+    model = Sequential(**layers).initialise(seed)
+    if not learned:
+        model["conv1"].freeze()
+    return model

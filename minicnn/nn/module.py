@@ -80,8 +80,15 @@ class Module:
                     yield f"{path}.{name}" if path else name, value
 
     def parameters(self) -> list[Parameter]:
-        """Each once, however often it is used."""
-        return list({id(p): p for _, p in self.named_state() if isinstance(p, Parameter)}.values())
+        """Those that are learned, each once, however often it is used."""
+        found = {id(p): p for _, p in self.named_state() if isinstance(p, Parameter) and p.requires_grad}
+        return list(found.values())
+
+    def freeze(self) -> Self:
+        """Keep all parameters of this module as they are: they get no gradients; return the module itself."""
+        for p in self.parameters():
+            p.freeze()
+        return self
 
     def zero_grad(self) -> None:
         for p in self.parameters():

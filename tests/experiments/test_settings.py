@@ -9,6 +9,8 @@ import pytest
 from experiments.reproduction.steps import convpool
 from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
+from minicnn.data.augment import Normaliser
+from minicnn.data.textures import textures
 from minicnn.schedule import OneCycle, Piecewise, StepDecay
 
 
@@ -151,7 +153,21 @@ def test_sprint_has_a_recipe_of_its_own():
         model = one.build_model()
         trained = {id(p) for p in one.build_optimiser(model, 10).parameters}
         assert (id(model["conv1"].weight) in trained) != fixed
-        assert len(trained) == len(list(model.parameters())) - fixed
+        assert trained == {id(p) for p in model.parameters()}
+
+
+def test_conv1_is_whitened_with_both_signs_where_the_activation_drops_one():
+    images = textures(60, 1).train_images
+    for act, both in (("relu", True), ("leaky", True), ("avr", False), ("crelu", False), ("crelu-leaky", False)):
+        s = CifarSettings.of(recipe="hour", act=act, scale=0.1)
+        model = s.build_model()
+        s.prepare(model, images, Normaliser.of(images))
+        w = model["conv1"].weight.data.reshape(27, -1)
+        half = w.shape[1] // 2
+        assert np.array_equal(w[:, half : 2 * half], -w[:, :half]) == both
+
+
+def test_what_sprint_and_vgg_do_not_have_is_refused():
     with pytest.raises(ValueError, match="sprint has no recipe 'paper'; choose from sprint"):
         CifarSettings.of(model="sprint", recipe="paper")
     with pytest.raises(ValueError, match="convpool has no recipe 'sprint'; choose from paper, short, hour"):

@@ -19,6 +19,16 @@ def test_shapes():
         sprint("avr")
 
 
+def test_conv1_is_frozen_unless_it_is_to_be_learned():
+    """Nor is the gradient of conv2's input computed, since nobody asks for it: the op's vjp is told so."""
+    names = ["conv1.weight", "conv1.bias"]
+    for learned in (False, True):
+        model = sprint(scale=0.1, learned=learned)
+        state = dict(model.named_state())
+        assert [state[name].requires_grad for name in names] == [learned, learned]
+        assert len(model.parameters()) == len(sprint(learned=True).parameters()) - (0 if learned else 2)
+
+
 def test_crelu_computes_what_filters_with_both_signs_do():
     """The same numbers, from half of the filters; and the same gradients further on."""
     found = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import Parameter, Stream, Tensor, nn
+from minicnn import Parameter, Stream, Tape, Tensor, nn, ops, to_host
 from minicnn.nn import init
 from tests.devices import STANDIN, on_devices
 
@@ -69,6 +69,38 @@ def test_a_layer_that_gives_an_array_gives_a_tensor():
     ((name, y),) = model.trace(np.ones(3))
     assert name == "0"
     np.testing.assert_array_equal(y, [2, 2, 2])
+
+
+@on_devices
+def test_frozen_layers_stay_as_they_are_and_the_others_learn_as_before(device):
+    x, labels = device.put(np.random.default_rng(0).normal(size=(4, 6, 6, 3)).astype(np.float32)), np.arange(4)
+    gradients = []
+    for frozen in (False, True):
+        model = network().to(device)
+        if frozen:
+            assert model["0"].freeze() is model["0"]
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(x, train=True), labels)
+        tape.backward(loss)
+        gradients.append({name: p.grad for name, p in model.named_state() if isinstance(p, Parameter)})
+    assert gradients[1]["0.weight"] is None
+    assert gradients[1]["0.bias"] is None
+    for name in ("2.bn.gamma", "2.bn.beta", "4.weight"):
+        np.testing.assert_array_equal(*(to_host(each[name]) for each in gradients))
+    assert len(model.parameters()) == 3
+    assert list(model.state_dict()) == list(network().state_dict())
+
+
+def test_a_parameter_that_is_frozen_late_forgets_its_gradient():
+    p = Parameter(np.ones(2))
+    with Tape() as tape:
+        loss = (p * p).sum()
+    tape.backward(loss)
+    assert p.grad is not None
+    p.freeze()
+    assert p.grad is None
+    with Tape() as tape, pytest.raises(RuntimeError, match="depends on no "):
+        tape.backward((p * p).sum())
 
 
 def test_sequential_looks_like_a_container():
