@@ -290,9 +290,16 @@ class Muon(Optimiser):
     decomposition u = A S B', computed by `orthogonal`, nearly.  s = sqrt(max(1, F / (kh kw C))) is longer for matrices
     that have more columns than rows, so that every output moves alike.
 
+    centred      the mean of each column of u is taken out, so that a step does not change the sum of a filter
+                 (gradient centralisation: Yong et al. 2020)
+    keep_norm    W is then scaled back to the norm that it had (unless that was 0, or would now be)
+
     The gradient of a filter bank is dominated by a few directions, in which all filters would move; Q gives the same
     weight to all directions.  Whatever the size of the gradient, a step changes the response to an input x by at most
-    about lr s ||x||: where no normalisation follows a layer, that is what keeps it from running away.
+    about lr s ||x||: where no normalisation follows a layer, that is what keeps it from running away.  Without one,
+    two things are left to go wrong.  What a layer of ReLUs gives has a large mean, common to all pixels, and a step
+    along it moves all responses together: `centred` leaves that to the biases.  And orthogonal steps let the weights
+    grow, all layers together, while a step of the same length means less and less to them: `keep_norm`.
 
     Decay is decoupled: a part of Q would not shrink the weights.  `clip` changes nothing but the weight of a step in v.
     For a zero gradient the step is zero; one that is not finite spreads to the whole parameter, as with SGD.
@@ -307,6 +314,8 @@ class Muon(Optimiser):
         *,
         momentum: float = 0.95,
         iterations: int = 5,
+        centred: bool = False,
+        keep_norm: bool = False,
         weight_decay: float | Schedule = 0.0,
         clip: float | None = None,
     ):
@@ -322,6 +331,7 @@ class Muon(Optimiser):
                     "leave it to SGD or Adam: Together(Muon(...), SGD(...))"
                 )
         self.momentum, self.iterations = float(momentum), iterations
+        self.centred, self.keep_norm = centred, keep_norm
 
     def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
         """A parameter is a matrix, and no piece of it makes sense; so whole parameters are shared out."""
@@ -332,13 +342,24 @@ class Muon(Optimiser):
             g = g if scale is None else g * scale
             v *= self.momentum
             v += g
-            matrices.append((g + self.momentum * v).reshape(-1, g.shape[-1]))
+            u = (g + self.momentum * v).reshape(-1, g.shape[-1])
+            matrices.append(u - u.mean(axis=0) if self.centred else u)
         steps = (faster(orthogonal, matrices) or orthogonal)(matrices, self.iterations)
         for i, step in zip(group, steps, strict=True):
             p, (rows, columns) = self.parameters[i].data, step.shape
+            before = norm([p]) if self.keep_norm else None
             if decay:
                 p *= 1 - lr * decay
             p -= (lr * math.sqrt(max(1.0, columns / rows))) * step.reshape(p.shape)
+            if before is not None:
+                p *= _ratio(before, norm([p]))
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    """a / b of two numbers on a device that are not negative; 1 if one of them is 0."""
+    xp = array_module(a)
+    usable = (a != 0) & (b != 0)
+    return xp.where(usable, a / xp.where(usable, b, 1), 1)
 
 
 # Newton-Schulz: with X = A S B', the next X is A q(S) B', where q(s) = a s + b s^3 + c s^5.  These numbers take any s

@@ -28,21 +28,25 @@ def turned(a: np.ndarray) -> np.ndarray:
     return b
 
 
+def length(w: np.ndarray) -> float:
+    """The root of the sum of all squares."""
+    total = 0.0
+    for at in np.ndindex(*w.shape):
+        total += float(w[at]) ** 2
+    return float(root(total))
+
+
 def orthogonal(u: np.ndarray, iterations: int) -> np.ndarray:
     """x = u / ||u||, then some times x = a x + b (x x') x + c (x x')^2 x, with rows no longer than columns."""
     u = floats(u)
     m, n = u.shape
     if m > n:
         return turned(orthogonal(turned(u), iterations))
-    total = 0.0
-    for i in range(m):
-        for j in range(n):
-            total += float(u[i, j]) ** 2
-    length = max(float(root(total)), 1e-7)
+    size = max(length(u), 1e-7)
     x = np.zeros((m, n))
     for i in range(m):
         for j in range(n):
-            x[i, j] = u[i, j] / length
+            x[i, j] = u[i, j] / size
     for _ in range(iterations):
         once = product(product(x, turned(x)), x)
         twice = product(product(x, turned(x)), once)
@@ -53,7 +57,15 @@ def orthogonal(u: np.ndarray, iterations: int) -> np.ndarray:
 
 
 def muon(
-    w: np.ndarray, gradients: list[np.ndarray], *, lr: float, momentum: float, weight_decay: float, iterations: int
+    w: np.ndarray,
+    gradients: list[np.ndarray],
+    *,
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    iterations: int,
+    centred: bool = False,
+    keep_norm: bool = False,
 ) -> np.ndarray:
     """The weights (kh, kw, C, F) after a step for each of the gradients."""
     w = floats(w).copy()
@@ -65,8 +77,18 @@ def muon(
         for i, at in enumerate(np.ndindex(*w.shape)):
             velocity[at] = momentum * velocity[at] + g[at]
             u[i // columns, i % columns] = g[at] + momentum * velocity[at]
+        if centred:
+            for j in range(columns):
+                mean = sum(u[i, j] for i in range(rows)) / rows
+                for i in range(rows):
+                    u[i, j] -= mean
         q = orthogonal(u, iterations)
         longer = math.sqrt(columns / rows) if columns > rows else 1.0
+        before = length(w)
         for i, at in enumerate(np.ndindex(*w.shape)):
             w[at] = (1 - lr * weight_decay) * w[at] - lr * longer * q[i // columns, i % columns]
+        after = length(w)
+        if keep_norm and before > 0 and after > 0:
+            for at in np.ndindex(*w.shape):
+                w[at] *= before / after
     return w

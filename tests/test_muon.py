@@ -30,9 +30,10 @@ def stepped(shape, dtype, gradients, device=CPU, **options):
 @pytest.mark.parametrize("shape", SHAPES)
 @on_devices
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
-def test_equals_the_loops(device, shape, dtype, tolerance):
+@pytest.mark.parametrize("more", [{}, {"centred": True}, {"keep_norm": True}, {"centred": True, "keep_norm": True}])
+def test_equals_the_loops(device, shape, dtype, tolerance, more):
     gradients = list(np.random.default_rng(0).normal(size=(3, *shape)))
-    options = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.1}
+    options = {"lr": 0.3, "momentum": 0.8, "weight_decay": 0.1, **more}
     expected = reference.optim.muon(np.ones(shape), gradients, iterations=5, **options)
     found = stepped(shape, dtype, gradients, device, **options)
     assert found.dtype == dtype
@@ -78,6 +79,41 @@ def test_a_step_moves_every_response_alike_and_no_further_than_it_says():
             assert 0.68 * 0.1 * longer < values.min() <= values.max() < 1.21 * 0.1 * longer
 
 
+@given(u=matrices)
+def test_centred_steps_leave_the_sum_of_each_filter_and_are_orthogonal_all_the_same(u):
+    moved = 1 - stepped(u.shape, "float64", [u], lr=0.1, centred=True)
+    np.testing.assert_allclose(moved.sum(axis=0), 0, atol=1e-9)
+    expected = 1 - stepped(u.shape, "float64", [u - u.mean(axis=0)], lr=0.1)
+    np.testing.assert_allclose(moved, expected, atol=1e-9)
+
+
+@on_devices
+def test_norms_are_kept_but_for_those_of_zeros(device):
+    rng = np.random.default_rng(0)
+    for start in (rng.normal(size=(3, 3, 2, 4)), np.zeros((3, 3, 2, 4))):
+        kept, free = (Parameter(device.put(start.astype(np.float32))) for _ in range(2))
+        optimisers = Muon([kept], lr=0.3, keep_norm=True), Muon([free], lr=0.3)
+        for _ in range(20):
+            kept.grad = free.grad = device.put(rng.normal(size=start.shape).astype(np.float32))
+            for optimiser in optimisers:
+                optimiser.step()
+        if start.any():
+            assert np.linalg.norm(kept.numpy()) == pytest.approx(np.linalg.norm(start), rel=1e-5)
+            assert np.linalg.norm(free.numpy()) > 1.2 * np.linalg.norm(start)
+        else:
+            assert np.linalg.norm(kept.numpy()) == pytest.approx(2 * 0.3, rel=0.3)  # of its first step: 4 directions
+
+
+def test_a_step_to_zero_is_taken():
+    """W - Q(g) = 0 has no norm that could be scaled back, and stays finite."""
+    g = np.eye(2)
+    q = 1 - stepped((2, 2), "float64", [g], lr=1.0)
+    p = Parameter(q.copy())
+    p.grad = g
+    Muon([p], lr=1.0, keep_norm=True).step()
+    np.testing.assert_array_equal(p.data, 0)
+
+
 @on_devices
 def test_gradients_that_are_zero_tiny_or_not_finite(device):
     for dtype in ("float32", "float64"):
@@ -88,7 +124,8 @@ def test_gradients_that_are_zero_tiny_or_not_finite(device):
             g = np.ones((2, 3))
             g[0, 1] = bad
             with np.errstate(invalid="ignore"):
-                assert np.isnan(stepped((2, 3), dtype, [g], device, lr=1.0)).all()
+                for more in ({}, {"keep_norm": True}):
+                    assert np.isnan(stepped((2, 3), dtype, [g], device, lr=1.0, **more)).all()
 
 
 def test_decay_shrinks_weights_by_itself():
