@@ -131,14 +131,18 @@ class Optimiser:
 
         A version belongs to one function `update`, so a class that writes its own does not inherit the faster one.
         """
-        rows = [[self.parameters[i].data for i in group], [self.parameters[i].grad for i in group]]
-        rows += [[self.state[i][slot] for i in group] for slot in self.slots]
+        rows = self._rows(group)
         version = faster(type(self).update, [array for row in rows for array in row])
         if version is not None:
             version(self, rows, scale, decay, lr, t)
         else:
             for i in group:
                 self._step_of(i, scale, decay, lr, t)
+
+    def _rows(self, group: list[int]) -> list[list[Array]]:
+        """The arrays of these parameters: a row of the parameters, one of their gradients, and one for each slot."""
+        rows: list[list[Any]] = [[self.parameters[i].data for i in group], [self.parameters[i].grad for i in group]]
+        return rows + [[self.state[i][slot] for i in group] for slot in self.slots]
 
     def _step_of(self, i: int, scale: Array | None, decay: float, lr: float, t: int) -> None:
         """The step of parameter i, a piece at a time: the temporary arrays of an update stay in the cache."""
@@ -334,25 +338,31 @@ class Muon(Optimiser):
         self.centred, self.keep_norm = centred, keep_norm
 
     def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
-        """A parameter is a matrix, and no piece of it makes sense; so whole parameters are shared out."""
+        rows, textbook = self._rows(group), type(self).update_all
+        version = faster(textbook, [array for row in rows for array in row])
+        (version or textbook)(self, rows, scale, decay, lr, t)
+
+    def update_all(self, rows: list[list[Array]], scale: Array | None, decay: float, lr: float, t: int) -> None:
+        """A step of whole parameters, in place: no piece of a matrix would do.  rows: weights, gradients, velocities."""
         matrices = []
-        for i in group:
-            g, v = self.parameters[i].grad, self.state[i]["velocity"]
-            assert g is not None
+        for _, g, v in zip(*rows, strict=True):
             g = g if scale is None else g * scale
             v *= self.momentum
             v += g
             u = (g + self.momentum * v).reshape(-1, g.shape[-1])
             matrices.append(u - u.mean(axis=0) if self.centred else u)
-        steps = (faster(orthogonal, matrices) or orthogonal)(matrices, self.iterations)
-        for i, step in zip(group, steps, strict=True):
-            p, (rows, columns) = self.parameters[i].data, step.shape
+        for p, step in zip(rows[0], orthogonal(matrices, self.iterations), strict=True):
             before = norm([p]) if self.keep_norm else None
             if decay:
                 p *= 1 - lr * decay
-            p -= (lr * math.sqrt(max(1.0, columns / rows))) * step.reshape(p.shape)
+            p -= (lr * longer(*step.shape)) * step.reshape(p.shape)
             if before is not None:
                 p *= _ratio(before, norm([p]))
+
+
+def longer(rows: int, columns: int) -> float:
+    """s, by which the steps of a matrix are longer."""
+    return math.sqrt(max(1.0, columns / rows))
 
 
 def _ratio(a: Array, b: Array) -> Array:

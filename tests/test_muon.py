@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 import reference.optim
 from minicnn import Parameter
 from minicnn.backend import CPU
-from minicnn.fast.cuda import update
 from minicnn.optim import SGD, Adam, Muon, Together, newton_schulz, orthogonal
 from minicnn.parallel import use_threads
-from tests.devices import on_devices, standin_with_kernels
-from tests.standin import launches
+from tests.devices import on_devices
 
 SHAPES = [(3, 3, 4, 5), (1, 1, 2, 7), (6, 6), (9, 2), (1, 5), (5, 1), (1, 1)]
 
@@ -141,19 +139,6 @@ def test_the_same_bits_on_any_number_of_threads():
     for others in results[1:]:
         for a, b in zip(results[0], others, strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def test_on_a_gpu_all_matrices_are_one_stack():
-    """As on the CPU, in as many launches as for one matrix but for putting them together."""
-    rng = np.random.default_rng(0)
-    us = [rng.normal(size=shape) for shape in ((27, 48), (40, 6), (6, 6), (3, 10), (1, 1))]
-    with standin_with_kernels() as device:
-        launches.clear()
-        found = update.orthogonal([device.put(u) for u in us])
-        products = [name for name in launches if "matmul" in name]
-        for q, expected in zip(found, orthogonal(us), strict=True):
-            np.testing.assert_allclose(device.get(q), expected, rtol=1e-9, atol=1e-10)
-        assert len(products) == 3 * 5
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ TABLE is about ops.  A version has the signature of its op and returns the same 
 the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
 condition holds is used; if none holds, the textbook is.
 
-OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update`, the norm of all
-gradients, and `orthogonal`.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that
+OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update` (`update_all` where it
+takes whole parameters), and the norm of all gradients.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that
 cuda/update.py starts, and a row here; without a row the textbook is used.
 
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
@@ -29,6 +29,7 @@ from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, wino
 from minicnn.fast.cuda import elementwise as cuda_elementwise
 from minicnn.fast.cuda import im2col as cuda_im2col
 from minicnn.fast.cuda import loss as cuda_loss
+from minicnn.fast.cuda import muon as cuda_muon
 from minicnn.fast.cuda import norm as cuda_norm
 from minicnn.fast.cuda import pool as cuda_pool
 from minicnn.fast.cuda import update as cuda_update
@@ -115,9 +116,9 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
 OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
     # function        condition                                  version: all parameters in one launch
     (optim.norm, cuda_update.fits, cuda_update.norm),
-    (optim.orthogonal, cuda_update.on_one_gpu, cuda_update.orthogonal),
     (optim.SGD.update, cuda_update.fits, cuda_update.sgd),
     (optim.Adam.update, cuda_update.fits, cuda_update.adam),
+    (optim.Muon.update_all, cuda_update.fits, cuda_muon.muon),
 ]
 
 for _op, _fits, _version in TABLE:

@@ -1,4 +1,4 @@
-"""Optimiser steps over all parameters in one launch, and Muon's in few.
+"""Optimiser steps over all parameters in one launch (Muon's, in a few, are in muon.py).
 
 The kernel finds each parameter through a table of addresses, uploaded for every step: gradients are new arrays then.
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
-from minicnn.optim import SGD, Adam, newton_schulz
+from minicnn.optim import SGD, Adam
 
 Rows = Sequence[Sequence[Array]]
 SHARES = 1 << 14  # threads that share the sum of squares of all gradients
@@ -23,22 +23,20 @@ SHARES = 1 << 14  # threads that share the sum of squares of all gradients
 
 def fits(arrays: Sequence[Array]) -> bool:
     """Whether a kernel may have these parameters, gradients and slots by address: on one GPU, one dtype, in C order."""
-    return on_one_gpu(arrays) and all(a.flags.c_contiguous for a in arrays)
-
-
-def on_one_gpu(arrays: Sequence[Array]) -> bool:
-    """Whether these arrays are on one GPU, and of one dtype."""
     first = arrays[0]
     return available(first) and all(
-        a.dtype == first.dtype and device_of(a).name == device_of(first).name for a in arrays
+        a.dtype == first.dtype and device_of(a).name == device_of(first).name and a.flags.c_contiguous for a in arrays
     )
 
 
-def table(rows: Rows) -> Array:
-    """(1 + rows, tensors): where each parameter ends if all are laid end to end, then the addresses of each row."""
+def table(rows: Rows, *numbers: Sequence[int]) -> Array:
+    """Where each parameter ends if all are laid end to end, then the addresses of each row, then these numbers.
+
+    One column per parameter: (1 + rows + numbers, tensors).
+    """
     ends = np.cumsum([array.size for array in rows[0]])
     addresses = [[array.data.ptr for array in row] for row in rows]
-    return device_of(rows[0][0]).put(np.array([ends, *addresses], np.int64))
+    return device_of(rows[0][0]).put(np.array([ends, *addresses, *numbers], np.int64))
 
 
 def norm(gradients: Sequence[Array]) -> Array:
@@ -60,22 +58,6 @@ def adam(rule: Adam, rows: Rows, scale: Array | None, decay: float, lr: float, t
     """Adam.update."""
     (b1, b2), rate = rule.betas, lr / (1 - rule.betas[0] ** t)
     _step("adam", rows, scale, rate, decay, b1, 1 - b1, b2, 1 - b2, math.sqrt(1 - b2**t), rule.eps)
-
-
-def orthogonal(matrices: Sequence[Array], iterations: int = 5) -> list[Array]:
-    """optim.orthogonal of all matrices at once: as a stack, each turned to have no more rows than columns.
-
-    Zeros fill up the smaller ones.  They stay zeros, and change nothing else: they are directions of their own, whose
-    singular value is 0.
-    """
-    flat = [u if u.shape[0] <= u.shape[1] else u.T for u in matrices]
-    rows, columns = (max(u.shape[axis] for u in flat) for axis in (0, 1))
-    stack = array_module(flat[0]).zeros((len(flat), rows, columns), flat[0].dtype)
-    for one, u in zip(stack, flat, strict=True):
-        one[: u.shape[0], : u.shape[1]] = u
-    found = newton_schulz(stack, iterations)
-    turned = [q[: u.shape[0], : u.shape[1]] for q, u in zip(found, flat, strict=True)]
-    return [q if q.shape == u.shape else q.T for q, u in zip(turned, matrices, strict=True)]
 
 
 def _step(kernel: str, rows: Rows, scale: Array | None, *numbers: float) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from minicnn import Parameter, optim
 from minicnn.fast.cuda import kernels, update
 from minicnn.fast.dispatch import OPTIMISERS
-from minicnn.optim import SGD, Adam, Optimiser, grad_norm
+from minicnn.optim import SGD, Adam, Muon, Optimiser, grad_norm
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import standin_with_kernels
 from tests.standin import launches, no_synchronisation
@@ -127,7 +127,8 @@ def test_a_version_belongs_to_a_rule_and_is_registered_by_one_row(monkeypatch):
 
 def test_every_rule_of_the_table_is_tried_here():
     kinds = {type(make([Parameter(np.ones(1))], None)) for make in RULES.values()}
-    assert {function for function, *_ in OPTIMISERS} == {optim.norm, optim.orthogonal, *(kind.update for kind in kinds)}
+    rules = {kind.update for kind in kinds} | {Muon.update_all}  # Muon: test_muon.py
+    assert {function for function, *_ in OPTIMISERS} == {optim.norm, *rules}
 
 
 def test_the_norm_of_gradients():
