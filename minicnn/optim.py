@@ -343,7 +343,10 @@ class Muon(Optimiser):
         (version or textbook)(self, rows, scale, decay, lr, t)
 
     def update_all(self, rows: list[list[Array]], scale: Array | None, decay: float, lr: float, t: int) -> None:
-        """A step of whole parameters, in place: no piece of a matrix would do.  rows: weights, gradients, velocities."""
+        """A step of whole parameters, in place: no piece of a matrix would do.
+
+        rows: the parameters, their gradients, their velocities.
+        """
         matrices = []
         for _, g, v in zip(*rows, strict=True):
             g = g if scale is None else g * scale

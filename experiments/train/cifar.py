@@ -47,6 +47,8 @@ class Recipe(NamedTuple):
     alternate: bool = False
     looks_linear: bool = False
     whitened: bool = False
+    centred: bool = False
+    keep_norm: bool = False
 
 
 RECIPES = {
@@ -59,8 +61,8 @@ RECIPES = {
         "vgg": Recipe(10, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0)),
     },
     "hour": {
-        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.1, 0.1), optimiser="muon", momentum=0.8,
-                           sgd_lr=0.04, alternate=True, looks_linear=True, whitened=True),
+        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.0, 0.0), optimiser="muon", momentum=0.8,
+                           sgd_lr=0.04, alternate=True, looks_linear=True, whitened=True, centred=True, keep_norm=True),
         "vgg": Recipe(18, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
     },
     "sprint": {
@@ -141,6 +143,8 @@ OPTIONS = {
         "shift": Option("random shifts by up to this many pixels"),
         "alternate": Option("mirror every image in every other epoch, and not at random"),
         "looks_linear": Option("start CReLU networks as linear ones (convpool)"),
+        "centred": Option("filters behind an activation start with mean 0 (convpool), and muon's steps leave that"),
+        "keep_norm": Option("muon: every filter bank keeps the norm that it starts with"),
         "seed": Option("seed of weights, order, augmentation and dropout (default 0)"),
     },
 }
@@ -158,7 +162,7 @@ class CifarSettings(Settings):
     NOT_NEGATIVE: ClassVar = ("weight_decay", "shift", "seed")
     ADDED: ClassVar = {
         "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
-        "looks_linear": False, "whitened": False,
+        "looks_linear": False, "whitened": False, "centred": False, "keep_norm": False,
     }  # fmt: skip
 
     model: str
@@ -176,6 +180,8 @@ class CifarSettings(Settings):
     alternate: bool
     looks_linear: bool
     whitened: bool  # in sprint, conv1 is then not trained
+    centred: bool
+    keep_norm: bool
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -188,8 +194,8 @@ class CifarSettings(Settings):
         values = recipes[values["recipe"]]._asdict() | values
         if values["optimiser"] == "muon" and values["sgd_lr"] is None:
             values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
-        if values["optimiser"] == "sgd" and "sgd_lr" not in given:
-            values["sgd_lr"] = None
+        if values["optimiser"] == "sgd":  # without what is Muon's in the recipe
+            values |= {"sgd_lr": None, "keep_norm": False} | given
         if network == "vgg" and values["act"] != "relu" and "at" not in given:
             values["at"] = (1, 3, 5)
         return cls(**values)
@@ -201,6 +207,8 @@ class CifarSettings(Settings):
             raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
         if (self.sgd_lr is None) != (self.optimiser == "sgd"):
             raise ValueError(f"{prefix}sgd-lr is for {prefix}optimiser muon")
+        if self.keep_norm and self.optimiser == "sgd":
+            raise ValueError(f"{prefix}keep-norm is for {prefix}optimiser muon")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
         if self.whitened and self.model == "vgg":
@@ -296,6 +304,7 @@ class CifarSettings(Settings):
             dropout=self.dropout,
             logits_act=self.logits_act,
             looks_linear=self.looks_linear,
+            centred=self.centred,
             seed=self.seed,
         )
 
@@ -316,7 +325,14 @@ class CifarSettings(Settings):
         *filters, last = [p for p in parameters if len(p.shape) > 1]
         rest = [p for p in parameters if len(p.shape) == 1]
         return Together(
-            Muon(filters, rate, momentum=self.momentum, weight_decay=self.weight_decay),
+            Muon(
+                filters,
+                rate,
+                momentum=self.momentum,
+                weight_decay=self.weight_decay,
+                centred=self.centred,
+                keep_norm=self.keep_norm,
+            ),
             sgd([*rest, last], self.schedule(steps_per_epoch, self.sgd_lr), momentum=SGD_MOMENTUM),
         )
 

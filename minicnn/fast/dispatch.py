@@ -4,9 +4,9 @@ TABLE is about ops.  A version has the signature of its op and returns the same 
 the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
 condition holds is used; if none holds, the textbook is.
 
-OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update` (`update_all` where it
-takes whole parameters), and the norm of all gradients.  A new optimiser with a kernel is a class in optim.py, a kernel in cuda/update.cu that
-cuda/update.py starts, and a row here; without a row the textbook is used.
+OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update` (or `update_all`,
+where whole parameters are needed), and the norm of all gradients.  A new optimiser with a kernel is a class in
+optim.py, a kernel in cuda/update.cu that cuda/update.py starts, and a row here; without a row the textbook is used.
 
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.

@@ -39,6 +39,7 @@ def convpool(
     dropout: tuple[float, float, float] = DROPOUT,
     logits_act: bool = False,
     looks_linear: bool = False,
+    centred: bool = False,
     seed: int = 0,
 ) -> Sequential:
     """ConvPool for 32x32x3 images, initialised from `seed` (He, fan-in).
@@ -51,6 +52,7 @@ def convpool(
                   it gives no gradient, and such networks never learn
     looks_linear  convolutions behind CReLU start by init.looks_linear, so that the network starts as a linear one but
                   for its pools; networks with another activation start as ever
+    centred       convolutions behind an activation start by init.he_centred, unless by init.looks_linear
     """
     check_activation("convpool", act)
     if width not in WIDTHS:
@@ -95,5 +97,5 @@ def convpool(
     }
     if arch not in tables:
         raise ValueError(f"convpool: unknown arch {arch!r}; choose from {', '.join(tables)}")
-    behind = init.looks_linear if looks_linear else None
-    return build(tables[arch], channels=3, after_crelu=behind).initialise(seed)
+    scheme = init.looks_linear if looks_linear and act == "crelu" else init.he_centred if centred else init.he_normal
+    return build(tables[arch], channels=3, behind={act: scheme}).initialise(seed)

@@ -8,7 +8,7 @@ The number of input channels of each row follows from the rows before it, double
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from minicnn import nn, ops
@@ -78,19 +78,19 @@ def build(
     channels: int,
     scheme: Scheme = init.he_normal,
     bn_scheme: Scheme = init.ones,
-    after_crelu: Scheme | None = None,
+    behind: Mapping[str, Scheme] | None = None,
 ) -> nn.Sequential:
     """The network of a table.  `channels` is what enters the first row; a Dense row must see 1x1 features.
 
-    `after_crelu` is the scheme of convolutions that see what CReLU gives, if it is another.
+    `behind` has the scheme of convolutions behind an activation, by the name of that, where it is another.
     The layers of row "conv1" are called "conv1", "conv1_bn" and "conv1_act".
     """
     layers: dict[str, nn.Module] = {}
-    flat, concatenated = False, False
+    flat, before = False, ""  # the activation before a row, whatever lies between
     for row in rows:
         if isinstance(row, Conv | Dense):
             if isinstance(row, Conv):
-                own = after_crelu if after_crelu and concatenated else scheme
+                own = (behind or {}).get(before, scheme)
                 layers[row.name] = nn.Conv2d(channels, row.filters, row.k, stride=row.stride, pad=row.pad, scheme=own)
                 channels = row.filters
             else:
@@ -104,7 +104,7 @@ def build(
                 make, factor = ACTIVATIONS[row.act]
                 layers[f"{row.name}_act"] = make()
                 channels *= factor
-            concatenated = row.act == "crelu"
+            before = row.act or ""
         elif isinstance(row, MaxPool):
             layers[row.name] = nn.MaxPool2d(row.k, stride=row.stride, ceil=True)
         elif isinstance(row, Drop):

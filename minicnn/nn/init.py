@@ -19,12 +19,21 @@ def he_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return rng.normal(0, math.sqrt(2 / math.prod(shape[:-1])), shape)
 
 
+def he_centred(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """`he_normal`, less the mean of each filter: what all inputs have in common does not pass.
+
+    Behind an activation that gives no negative numbers that is a lot.  Muon's `centred` steps leave filters centred.
+    """
+    w = he_normal(shape, rng)
+    return w - w.mean(axis=tuple(range(len(shape) - 1)))
+
+
 def looks_linear(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """For a layer behind CReLU: as `he_normal` for the first half of the inputs, and its opposite for the second.
 
     CReLU's halves are max(x, 0) and max(-x, 0), so w max(x, 0) - w max(-x, 0) = w x: at first the layer is linear in
     what enters the activation, and so is a network of such layers (Balduzzi et al. 2017).  Responses keep their
-    variance: fan-in counts both halves, and one of the two is 0.
+    variance: fan-in counts both halves, and one of the two is 0.  Such filters are centred, too.
     """
     if shape[-2] % 2:
         raise ValueError(f"looks_linear: CReLU gives an even number of channels, this layer has {shape[-2]}")

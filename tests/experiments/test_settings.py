@@ -58,6 +58,7 @@ def test_hour_trains_filters_with_muon_and_the_rest_with_sgd():
         pytest.approx(s.sgd_lr, rel=0.05),
     )
     assert (sgd.nesterov, sgd.clip) == (True, s.clip)
+    assert (muon.centred, muon.keep_norm) == (True, True)
     first, second = np.split(own["conv2.weight"].data, 2, axis=2)
     np.testing.assert_array_equal(second, -first)
     assert s.augmentation().alternate
@@ -67,8 +68,13 @@ def test_every_part_of_a_recipe_can_be_changed_and_written_as_options():
     s = CifarSettings.of(recipe="hour", act="crelu", looks_linear=False, alternate=False, smoothing=0.1)
     assert " ".join(s.as_options()) == "--act crelu --recipe hour --smoothing 0.1 --no-alternate --no-looks-linear"
     other = CifarSettings.of(recipe="hour", optimiser="sgd")
-    assert other.sgd_lr is None
+    assert (other.sgd_lr, other.keep_norm) == (None, False)
     other.check()
+    with pytest.raises(ValueError, match="--keep-norm is for --optimiser muon"):
+        CifarSettings.of(keep_norm=True).check()
+    free = CifarSettings.of(recipe="hour", centred=False, keep_norm=False, scale=0.05)
+    muon, _ = free.build_optimiser(free.build_model(), 10).optimisers
+    assert (muon.centred, muon.keep_norm) == (False, False)
     CifarSettings.of(optimiser="muon").check()
     with pytest.raises(ValueError, match="--sgd-lr is for --optimiser muon"):
         CifarSettings.of(sgd_lr=0.1).check()

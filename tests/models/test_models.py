@@ -183,6 +183,16 @@ def test_looks_linear_networks_start_as_linear_ones():
         init.looks_linear((3, 3, 5, 2), rng)
 
 
+@pytest.mark.parametrize("act", ["relu", "avr", "crelu"])
+def test_convpool_is_centred_behind_activations_only(act):
+    for looks_linear in (False, True):
+        model = convpool(act, scale=0.1, centred=True, looks_linear=looks_linear)
+        for name, w in model.state_dict().items():
+            if name.endswith("weight"):
+                sums = np.abs(w.reshape(-1, w.shape[-1]).sum(axis=0))
+                assert (sums.max() < 1e-5) == (name != "conv1.weight"), name
+
+
 def test_convpool_looks_linear_behind_crelu_only():
     for act, width in (("crelu", "half"), ("relu", "base")):
         usual, other = (convpool(act, width, scale=0.1, looks_linear=flag).state_dict() for flag in (False, True))

@@ -198,6 +198,7 @@ def test_initialise_starts_anew(device):
     ("scheme", "mean", "variance"),
     [
         (init.he_normal, 0, 2 / (9 * 64)),
+        (init.he_centred, 0, 2 / (9 * 64)),
         (init.msr_normal, 0, 2 / (9 * 128)),
         (init.glorot_uniform, 0, 2 / (9 * (64 + 128))),
         (init.unit_uniform, 0.5, 1 / 12),
@@ -210,6 +211,13 @@ def test_schemes_have_their_mean_and_variance(scheme, mean, variance):
     assert w.shape == (3, 3, 64, 128)
     np.testing.assert_allclose(w.mean(), mean, atol=0.01)
     np.testing.assert_allclose(w.var(), variance, rtol=0.02)
+
+
+def test_centred_filters_do_not_see_what_all_inputs_have_in_common():
+    for shape in ((3, 3, 4, 5), (6, 7)):
+        w = init.he_centred(shape, Stream(0).generator())
+        np.testing.assert_allclose(w.reshape(-1, shape[-1]).sum(axis=0), 0, atol=1e-12)
+        assert (w.reshape(-1, shape[-1]).std(axis=0) > 0).all()
 
 
 def test_schemes_fit_linear_layers():

@@ -7,6 +7,8 @@ whose singular value is 0.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
@@ -54,7 +56,7 @@ def orthogonal(stack: Array, iterations: int) -> Array:
     return x
 
 
-def _squares(places: Array, parameters: list[Array]) -> Array:
+def _squares(places: Array, parameters: Sequence[Array]) -> Array:
     """The square of the norm of each parameter, (tensors,)."""
     squares = array_module(places).empty((len(parameters), NORM_SHARES), parameters[0].dtype)
     launch("update.parameter_squares", (squares,), places, len(parameters), NORM_SHARES)
