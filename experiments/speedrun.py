@@ -22,7 +22,6 @@ continues.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,13 @@ from typing import Any
 from experiments.benchmarks.comparison import best_of, compare, competing
 from experiments.benchmarks.contenders import missing
 from experiments.benchmarks.networks import NetworkCase
-from experiments.cli.app import argument_parser, command, get_device, hint, interruptible, run_main, usage_errors
+from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Column, Table
-from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
-from experiments.train.session import run_job
+from experiments.train.variants import train_variants
 from minicnn.analysis.statistics import t_interval
 from minicnn.data.catalogue import load
 
@@ -72,15 +70,7 @@ def main(arguments: list[str]) -> int:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = load(args.dataset, args.data)
-    line = command(MODULE, arguments)
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
-    for seed in range(args.seeds):  # so that an interruption leaves variants that can be compared
-        for name, own in wanted.items():
-            print(f"\n{name}, seed {seed}", file=sys.stderr)
-            one = own[seed]
-            job = ArrayJob(one, args.out / one.name, data, one.chosen_images(len(data.train_labels)))
-            with interruptible(line, job.folder) as stop:
-                results[name].append(run_job(job, device=device, resume=True, command=line, stop=stop))
+    results = train_variants(wanted, args.out, data, device=device, line=command(MODULE, arguments))
     table = Table(COLUMNS, [summary(name, wanted[name][0], results[name]) for name in wanted])
     print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several; {processor()}.")
     args.out.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def test_table_and_file(tmp_path, capsys):
     assert [(row["variant"], row["seed"]) for row in rows] == [
         ("crelu", "0"), ("crelu", "1"), ("relu-learned", "0"), ("relu-learned", "1"),
     ]  # fmt: skip
-    folder = tmp_path / "runs/speedrun/textures-sprint-relu-learned-x0.05-sprint1-seed1"
+    folder = tmp_path / "runs/speedrun/relu-learned/textures-sprint-relu-learned-x0.05-sprint1-seed1"
     result = json.loads((folder / "result.json").read_text())
     assert float(rows[3]["accuracy"]) == pytest.approx(100 - result["test_error"])
     assert float(rows[3]["accuracy_mirrored"]) == pytest.approx(100 - result["test_error_mirrored"])
@@ -54,7 +54,7 @@ def test_without_pytorch_it_says_so(monkeypatch, capsys):
 
 def test_whitened_filters_are_those_of_the_training_images_and_stay(tmp_path):
     assert speedrun.main([*SMALL, "--variants", "crelu", "--seeds", "1"]) == 0
-    (folder,) = (tmp_path / "runs/speedrun").glob("*-sprint-crelu-*")
+    (folder,) = (tmp_path / "runs/speedrun").glob("crelu/*")
     s = CifarSettings.from_json(json.loads((folder / "config.json").read_text())["settings"])
     data = textures()
     images = data.train_images[s.chosen_images(len(data.train_images))]

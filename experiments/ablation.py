@@ -1,0 +1,153 @@
+"""What each part of the recipe `hour` is worth: the recipe with one thing changed, network by network, seed by seed.
+
+Small networks (a quarter of every width) are trained for a few epochs; images held out of the training set judge, and
+the test set plays no part.  A part helps if the error is higher without it.  Run it again to see the same results; if
+it was interrupted, it continues.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.cli.app import UsageError, argument_parser, command, get_device, hint, run_main, usage_errors
+from experiments.cli.environment import processor
+from experiments.cli.files import write_csv
+from experiments.cli.values import check_numbers
+from experiments.tables.table import Column, Table
+from experiments.train.cifar import RECIPES, CifarSettings
+from experiments.train.variants import train_variants
+from minicnn.analysis.statistics import t_interval
+from minicnn.data.catalogue import load
+
+MODULE = "experiments.ablation"
+SHORT = RECIPES["short"]["convpool"]
+NETWORKS = {"CReLU (half)": {"act": "crelu", "width": "half"}, "ReLU (base)": {"act": "relu", "width": "base"}}
+
+
+class Change(NamedTuple):
+    """What is changed in the recipe, in words and in settings; `only` for networks with this activation."""
+
+    words: str
+    settings: Mapping[str, Any]
+    only: str = ""
+
+
+CHANGES = {
+    "hour": Change("the recipe", {}),
+    "sgd": Change("SGD as in `short`", {"optimiser": "sgd", "lr": SHORT.lr, "weight_decay": SHORT.weight_decay}),
+    "not-centred": Change("filters not centred", {"centred": False}),
+    "free-norms": Change("norms not kept", {"keep_norm": False}),
+    "usual-start": Change("no looks-linear start", {"looks_linear": False}, only="crelu"),
+    "usual-conv1": Change("conv1 not whitened", {"whitened": False}),
+    "random-flips": Change("flips at random", {"alternate": False}),
+    "no-shifts": Change("no shifts", {"shift": 0}),
+    "rate-0.03": Change("Muon's peak 0.03", {"lr": 0.03}),
+    "rate-0.08": Change("Muon's peak 0.08", {"lr": 0.08}),
+    "sgd-rate-0.01": Change("SGD's peak 0.01", {"sgd_lr": 0.01}),
+    "momentum-0.9": Change("Muon's momentum 0.9", {"momentum": 0.9}),
+    "batch-64": Change("batches of 64", {"batch": 64}),
+    "dropout": Change("dropout 0.1 after each pool", {"dropout": (0.0, 0.1, 0.1)}),
+    "smoothing": Change("labels smoothed by 0.1", {"smoothing": 0.1}),
+}
+
+
+def main(arguments: list[str]) -> int:
+    args = parser().parse_args(arguments)
+    with usage_errors():
+        check_numbers(vars(args), positive=("seeds", "hold_out"))
+        wanted = {
+            (network, name): settings(args, network, name)
+            for network, own in NETWORKS.items()
+            for name in args.changes
+            if CHANGES[name].only in ("", own["act"])
+        }
+        for own in wanted.values():
+            own[0].check()
+    device = get_device(args.device)
+    one = wanted[next(iter(NETWORKS)), "hour"][0]
+    what = f"{one.epochs} epochs, {args.hold_out} images held out, {args.seeds} seeds, {device}"
+    print(f"{len(wanted) * args.seeds} trainings: {len(args.changes)} rows, {len(NETWORKS)} networks, {what}.")
+    if args.dry_run:
+        return 0
+    with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
+        data = load(args.dataset, args.data)
+    if args.hold_out >= (one.subset or len(data.train_labels)):
+        raise UsageError(f"cannot hold out {args.hold_out} of {one.subset or len(data.train_labels)} training images")
+    line = command(MODULE, arguments)
+    named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
+    results = train_variants(named, args.out, data, hold_out=args.hold_out, device=device, line=line)
+    errors = {key: [r["hold_out_error"] for r in own] for key, own in zip(wanted, results.values(), strict=True)}
+    print(f"\n{table(args.changes, errors).text()}\n")
+    print("Hold-out errors at the best epoch: means over seeds with 95 % intervals, and by how much they are more than")
+    print(f"with the recipe itself, seed by seed.  {processor()}.")
+    args.out.mkdir(parents=True, exist_ok=True)
+    write_csv(args.out / "ablation.csv", rows(errors))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argument_parser(MODULE, __doc__)
+    known = "; ".join(f"{name}: {change.words}" for name, change in CHANGES.items())
+    p.add_argument("--changes", type=_changes, default=list(CHANGES), metavar="A,B", help=f"default all. {known}")
+    p.add_argument("--seeds", type=int, default=3, help="trainings of each row and network (default 3)")
+    p.add_argument("--epochs", type=int, default=4, help="default 4")
+    p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
+    p.add_argument("--subset", type=int, metavar="N", help="use N images, chosen at random from the seed")
+    p.add_argument("--hold-out", type=int, default=5000, metavar="N", help="images that judge (default 5000)")
+    p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
+    p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
+    p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
+    p.add_argument("--out", type=Path, default=Path("runs/ablation"), help="default runs/ablation")
+    p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+    return p
+
+
+def _changes(text: str) -> list[str]:
+    """The recipe itself is always the first."""
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in CHANGES]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(CHANGES)}")
+    return ["hour", *(name for name in names if name != "hour")]
+
+
+def settings(args: argparse.Namespace, network: str, change: str) -> list[CifarSettings]:
+    """Of the trainings of a network with a change, by seed."""
+    same = {option: getattr(args, option) for option in ("dataset", "epochs", "scale", "subset")}
+    own = same | NETWORKS[network] | dict(CHANGES[change].settings)
+    return [CifarSettings.of(recipe="hour", **own, seed=seed) for seed in range(args.seeds)]
+
+
+Errors = Mapping[tuple[str, str], Sequence[float]]  # by network and change, in the order of the seeds
+
+
+def table(changes: Sequence[str], errors: Errors) -> Table:
+    """A row per change; nothing where it changes nothing for a network."""
+    columns = [Column("")]
+    for network in NETWORKS:
+        columns += [Column(f"{network}, error %", ".2f"), Column("more by", "+.2f")]
+    lines = []
+    for change in changes:
+        line: list[Any] = [CHANGES[change].words]
+        for network in NETWORKS:
+            own = errors.get((network, change), [])
+            more = [a - b for a, b in zip(own, errors[network, "hour"], strict=False)] if change != "hour" else []
+            line += [t_interval(values) if values else None for values in (own, more)]
+        lines.append(line)
+    return Table(columns, lines)
+
+
+def rows(errors: Errors) -> list[dict[str, Any]]:
+    """For ablation.csv: one per training."""
+    return [
+        {"network": network, "change": change, "seed": seed, "hold_out_error": error}
+        for (network, change), own in errors.items()
+        for seed, error in enumerate(own)
+    ]
+
+
+if __name__ == "__main__":
+    run_main(main, MODULE)
