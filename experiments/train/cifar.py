@@ -43,6 +43,7 @@ class Recipe(NamedTuple):
     optimiser: str = "sgd"
     momentum: float = 0.9
     sgd_lr: float | None = None
+    warmup: float = 0.25
     smoothing: float = 0.0
     alternate: bool = False
     looks_linear: bool = False
@@ -61,13 +62,14 @@ RECIPES = {
         "vgg": Recipe(10, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0)),
     },
     "hour": {
-        "convpool": Recipe(18, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.0, 0.0), optimiser="muon", momentum=0.8,
-                           sgd_lr=0.04, alternate=True, looks_linear=True, whitened=True, centred=True, keep_norm=True),
+        "convpool": Recipe(17, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.0, 0.0), optimiser="muon", momentum=0.8,
+                           sgd_lr=0.04, warmup=0.1, alternate=True, looks_linear=True, whitened=True, centred=True,
+                           keep_norm=True),
         "vgg": Recipe(18, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
     },
     "sprint": {
         "sprint": Recipe(8, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=500, optimiser="muon",
-                         momentum=0.6, sgd_lr=0.5, smoothing=0.2, alternate=True, whitened=True),
+                         momentum=0.6, sgd_lr=0.5, smoothing=0.2, alternate=True, whitened=True, keep_norm=True),
     },
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
@@ -137,6 +139,7 @@ OPTIONS = {
         "lr": Option("highest learning rate of the schedule"),
         "momentum": Option("of sgd or muon"),
         "sgd_lr": Option("muon: the highest learning rate of what SGD trains"),
+        "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
         "smoothing": Option("share of each label that goes to all classes alike"),
@@ -163,6 +166,7 @@ class CifarSettings(Settings):
     ADDED: ClassVar = {
         "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
         "looks_linear": False, "whitened": False, "centred": False, "keep_norm": False,
+        "warmup": 0.25,
     }  # fmt: skip
 
     model: str
@@ -177,6 +181,7 @@ class CifarSettings(Settings):
     optimiser: str
     momentum: float
     sgd_lr: float | None  # muon only
+    warmup: float
     alternate: bool
     looks_linear: bool
     whitened: bool  # in sprint, conv1 is then not trained
@@ -211,6 +216,8 @@ class CifarSettings(Settings):
             raise ValueError(f"{prefix}keep-norm is for {prefix}optimiser muon")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
+        if not 0 <= self.warmup < 1:
+            raise ValueError(f"{prefix}warmup must be in [0, 1), got {self.warmup}")
         if self.whitened and self.model == "vgg":
             raise ValueError(f"{prefix}whitened is for convpool and sprint")
         super().check(prefix)
@@ -341,7 +348,7 @@ class CifarSettings(Settings):
         peak = peak or self.lr
         total = self.epochs * steps_per_epoch
         if self.recipe != "paper":
-            return OneCycle(peak, total, warmup=0.25)
+            return OneCycle(peak, total, warmup=self.warmup)
         if self.model == "vgg":
             return StepDecay(peak, every=25 * steps_per_epoch, factor=0.5)
         boundaries = milestones(total, (200 / 350, 250 / 350, 300 / 350))

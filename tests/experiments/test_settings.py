@@ -39,7 +39,8 @@ def test_what_the_citations_say():
 
 def test_short_is_one_cycle():
     assert isinstance(CifarSettings.of(epochs=3).schedule(10), OneCycle)
-    assert CifarSettings.of(epochs=3).schedule(10).total == 30
+    assert CifarSettings.of(epochs=3).schedule(10) == OneCycle(0.04, 30, warmup=0.25)
+    assert CifarSettings.of(epochs=3, warmup=0.5).schedule(10).warmup == 0.5
     optimiser = CifarSettings.of(epochs=3, scale=0.05).build_optimiser(CifarSettings.of(scale=0.05).build_model(), 10)
     assert (optimiser.momentum, optimiser.nesterov, optimiser.clip) == (0.9, True, 2.0)
 
@@ -180,5 +181,6 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
         CifarSettings.of(recipe="sprint")
     with pytest.raises(ValueError, match="--whitened is for convpool and sprint"):
         CifarSettings.of(model="vgg", whitened=True).check()
-    with pytest.raises(ValueError, match="--momentum must be in"):
-        CifarSettings.of(momentum=1.0).check()
+    for name in ("momentum", "warmup"):
+        with pytest.raises(ValueError, match=f"--{name} must be in"):
+            CifarSettings.of(**{name: 1.0}).check()
