@@ -17,9 +17,11 @@ from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Column, Table
+from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import RECIPES, CifarSettings
 from experiments.train.variants import train_variants
 from minicnn.analysis.statistics import t_interval
+from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
 
 MODULE = "experiments.ablation"
@@ -80,11 +82,13 @@ def main(arguments: list[str]) -> int:
     named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
     results = train_variants(named, args.out, data, hold_out=args.hold_out, device=device, line=line)
     errors = {key: [r["hold_out_error"] for r in own] for key, own in zip(wanted, results.values(), strict=True)}
-    print(f"\n{table(args.changes, errors).text()}\n")
+    shown = table(args.changes, errors)
+    print(f"\n{shown.text()}\n")
     print("Hold-out errors at the best epoch: means over seeds with 95 % intervals, and by how much they are more than")
     print(f"with the recipe itself, seed by seed.  {processor()}.")
-    args.out.mkdir(parents=True, exist_ok=True)
-    write_csv(args.out / "ablation.csv", rows(errors))
+    atomic_write_text(args.out / "ablation.csv", table_as_csv([shown]))
+    write_csv(args.out / "trainings.csv", rows(errors))
+    print(f"Saved in {args.out}: ablation.csv has this table, trainings.csv every training.")
     return 0
 
 
@@ -126,9 +130,9 @@ Errors = Mapping[tuple[str, str], Sequence[float]]  # by network and change, in 
 
 def table(changes: Sequence[str], errors: Errors) -> Table:
     """A row per change; nothing where it changes nothing for a network."""
-    columns = [Column("")]
+    columns = [Column("changed")]
     for network in NETWORKS:
-        columns += [Column(f"{network}, error %", ".2f"), Column("more by", "+.2f")]
+        columns += [Column(f"{network}, error %", ".2f"), Column(f"{network}, more by", "+.2f")]
     lines = []
     for change in changes:
         line: list[Any] = [CHANGES[change].words]
@@ -141,7 +145,7 @@ def table(changes: Sequence[str], errors: Errors) -> Table:
 
 
 def rows(errors: Errors) -> list[dict[str, Any]]:
-    """For ablation.csv: one per training."""
+    """For trainings.csv: one per training."""
     return [
         {"network": network, "change": change, "seed": seed, "hold_out_error": error}
         for (network, change), own in errors.items()

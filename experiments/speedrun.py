@@ -34,9 +34,11 @@ from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Column, Table
+from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import CifarSettings
 from experiments.train.variants import train_variants
 from minicnn.analysis.statistics import t_interval
+from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
 
 MODULE = "experiments.speedrun"
@@ -73,8 +75,9 @@ def main(arguments: list[str]) -> int:
     results = train_variants(wanted, args.out, data, device=device, line=command(MODULE, arguments))
     table = Table(COLUMNS, [summary(name, wanted[name][0], results[name]) for name in wanted])
     print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several; {processor()}.")
-    args.out.mkdir(parents=True, exist_ok=True)
-    write_csv(args.out / "speedrun.csv", [each for name in wanted for each in rows(name, wanted[name], results[name])])
+    atomic_write_text(args.out / "speedrun.csv", table_as_csv([table]))
+    write_csv(args.out / "trainings.csv", [each for name in wanted for each in rows(name, wanted[name], results[name])])
+    print(f"Saved in {args.out}: speedrun.csv has this table, trainings.csv every training.")
     if args.pytorch:
         print(f"\n{pytorch(first, first.subset or len(data.train_labels), args.rounds)}")
     return 0
@@ -118,7 +121,7 @@ def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]]) ->
 
 
 def rows(name: str, own: Sequence[CifarSettings], results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For speedrun.csv: one per training."""
+    """For trainings.csv: one per training."""
     return [
         {
             "variant": name,

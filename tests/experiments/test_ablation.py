@@ -24,7 +24,7 @@ def test_table_and_file(tmp_path, capsys):
     assert ablation.main([*SMALL, "--seeds", "2"]) == 0
     shown = capsys.readouterr().out
     assert "10 trainings: 3 rows, 2 networks, 1 epochs, 100 images held out, 2 seeds" in shown  # ReLU has no such start
-    with open(tmp_path / "runs/ablation/ablation.csv", newline="") as file:
+    with open(tmp_path / "runs/ablation/trainings.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10
     errors = {(row["network"], row["change"], row["seed"]): float(row["hold_out_error"]) for row in rows}
@@ -37,6 +37,10 @@ def test_table_and_file(tmp_path, capsys):
     assert f"{sum(more) / 2:+.2f} ± " in line
     (line,) = [line for line in shown.splitlines() if line.startswith("no looks-linear start")]
     assert line.split()[-2:] == ["-", "-"]
+    with open(tmp_path / "runs/ablation/ablation.csv", newline="") as file:
+        table = {row["changed"]: row for row in csv.DictReader(file)}
+    assert float(table["no shifts"]["ReLU (base), more by"]) == pytest.approx(sum(more) / 2)
+    assert table["no looks-linear start"]["ReLU (base), error %"] == ""
     before = (folder / "checkpoint.npz").stat().st_mtime_ns
     assert ablation.main([*SMALL, "--seeds", "2"]) == 0
     assert (folder / "checkpoint.npz").stat().st_mtime_ns == before

@@ -27,7 +27,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 def test_table_and_file(tmp_path, capsys):
     assert speedrun.main([*SMALL, "--seeds", "2"]) == 0
     shown = capsys.readouterr().out
-    with open(tmp_path / "runs/speedrun/speedrun.csv", newline="") as file:
+    with open(tmp_path / "runs/speedrun/trainings.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["variant"], row["seed"]) for row in rows] == [
         ("crelu", "0"), ("crelu", "1"), ("relu-learned", "0"), ("relu-learned", "1"),
