@@ -45,6 +45,7 @@ MODULE = "experiments.speedrun"
 VARIANTS: dict[str, dict[str, Any]] = {
     "plus-minus": {"act": "relu", "whitened": True},
     "crelu": {"act": "crelu", "whitened": True},
+    "crelu-all": {"act": "crelu", "at": (1, 2, 3, 4, 5, 6, 7), "whitened": True},
     "crelu-learned": {"act": "crelu", "whitened": False},
     "relu-learned": {"act": "relu", "whitened": False},
 }

@@ -105,7 +105,8 @@ OPTIONS = {
             choices=WIDTHS,
         ),
         "at": Option(
-            "vgg: the convolutions that get --act, with half the filters (default 1,3,5); the others keep ReLU",
+            "vgg, sprint: the convolutions that get --act, with half the filters (default 1,3,5 and 1); the others "
+            "keep ReLU",
             type=_layers,
             metavar="1,3,5",
         ),
@@ -206,8 +207,8 @@ class CifarSettings(Settings):
         return cls(**values)
 
     def check(self, prefix: str = "--") -> None:
-        if self.at and self.model != "vgg":
-            raise ValueError(f"{prefix}at chooses layers of vgg; convpool uses its activation in every layer")
+        if self.at and self.model not in ("vgg", "sprint"):
+            raise ValueError(f"{prefix}at chooses layers of vgg or sprint; convpool has its activation in every layer")
         if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):
             raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
         if (self.sgd_lr is None) != (self.optimiser == "sgd"):
@@ -291,7 +292,8 @@ class CifarSettings(Settings):
 
     def build_model(self) -> Sequential:
         if self.model == "sprint":
-            return sprint(self.act, classes=self.classes, learned=not self.whitened, scale=self.scale, seed=self.seed)
+            own: dict[str, Any] = {"classes": self.classes, "scale": self.scale, "seed": self.seed}
+            return sprint(self.act, self.at or (1,), learned=not self.whitened, **own)
         if self.model == "vgg":
             return vgg(
                 self.act if self.at else "relu",

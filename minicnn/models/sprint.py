@@ -11,8 +11,8 @@ The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a f
 not trained, pooling before the nonlinearity, batch normalisation, logits that start small.
 
 Those records need every pattern twice in conv1, with both signs, because ReLU drops one of them.  With act="crelu"
-there are half as many filters, and the same numbers come out.  The filters start at random; Conv2d.whiten gives them
-the components:
+there are half as many filters, and the same numbers come out; `at` gives it to other layers, too.  The filters start
+at random; Conv2d.whiten gives them the components:
 
     model = sprint("crelu")
     model["conv1"].whiten(images, opposites=False)
@@ -36,6 +36,7 @@ def _small(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 def sprint(
     act: str = "crelu",
+    at: tuple[int, ...] = (1,),
     *,
     classes: int = 10,
     patterns: int = PATTERNS,
@@ -45,28 +46,32 @@ def sprint(
 ) -> Sequential:
     """The network for 32x32x3 images, initialised from `seed` (He, fan-in).
 
-    act      of conv1: "crelu" with `patterns` filters, or "relu" with twice as many; the other layers have ReLU
+    act      "crelu" for the layers in `at`, with half as many filters there; "relu" for all
+    at       convolutions 1 .. 7.  A pool comes behind CReLU, so that it sees both halves; it comes before batch
+             normalisation and ReLU, which then have fewer pixels
     learned  whether conv1 is trained; otherwise it is frozen, which also saves the gradient of conv2's input
     """
     if act not in ("relu", "crelu"):
-        raise ValueError(f"sprint: conv1 has relu or crelu, got {act!r}")
+        raise ValueError(f"sprint: the activation is relu or crelu, got {act!r}")
+    if not set(at) <= set(range(1, 8)):
+        raise ValueError(f"sprint: `at` names convolutions 1 .. 7, got {at}")
+    halved = set(at) if act == "crelu" else set()
     channels = 2 * patterns
     layers: dict[str, nn.Module] = {
-        "conv1": nn.Conv2d(3, patterns if act == "crelu" else channels, 3, pad=1),
-        "conv1_act": nn.CReLU() if act == "crelu" else nn.ReLU(),
+        "conv1": nn.Conv2d(3, patterns if 1 in halved else channels, 3, pad=1),
+        "conv1_act": nn.CReLU() if 1 in halved else nn.ReLU(),
     }
-    for i, width in enumerate(max(1, round(scale * width)) for width in WIDTHS):
-        first, second = f"conv{2 * i + 2}", f"conv{2 * i + 3}"
-        layers |= {
-            first: nn.Conv2d(channels, width, 3, pad=1, bias=False),
-            f"pool{i + 1}": nn.MaxPool2d(2),
-            f"{first}_bn": nn.BatchNorm(width),
-            f"{first}_act": nn.ReLU(),
-            second: nn.Conv2d(width, width, 3, pad=1, bias=False),
-            f"{second}_bn": nn.BatchNorm(width),
-            f"{second}_act": nn.ReLU(),
-        }
-        channels = width
+    for i, width in enumerate(max(2, 2 * round(scale * width / 2)) for width in WIDTHS):
+        for number, pool in ((2 * i + 2, f"pool{i + 1}"), (2 * i + 3, None)):
+            name, filters = f"conv{number}", width // 2 if number in halved else width
+            layers[name] = nn.Conv2d(channels, filters, 3, pad=1, bias=False)
+            norm: dict[str, nn.Module] = {f"{name}_bn": nn.BatchNorm(filters)}
+            pooled: dict[str, nn.Module] = {pool: nn.MaxPool2d(2)} if pool else {}
+            if number in halved:
+                layers |= norm | {f"{name}_act": nn.CReLU()} | pooled
+            else:
+                layers |= pooled | norm | {f"{name}_act": nn.ReLU()}
+            channels = width
     layers |= {
         "pool4": nn.MaxPool2d(4),
         "flatten": nn.Flatten(),

@@ -200,7 +200,7 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--lr", "nan"], "--lr must be positive"),
         (["--seed", "-1"], "--seed must not be negative"),
         (["--weight-decay", "-1"], "--weight-decay must not be negative"),
-        (["--at", "1"], "--at chooses layers of vgg"),
+        (["--at", "1"], "--at chooses layers of vgg or sprint"),
         (["--model", "vgg", "--act", "crelu", "--at", "99"], r"convolutions 1 \.\. 13"),
         (["--model", "vgg", "--dropout", "0,0.1,0"], "--dropout takes three rates"),
         (["--dropout", "0,0,1"], "--dropout takes three rates"),

@@ -15,8 +15,19 @@ def test_shapes():
     assert model(IMAGES[:2]).shape == (2, 10)
     assert dict(model.trace(IMAGES[:2]))["conv7_act"].shape == (2, 4, 4, 26)
     assert sprint("relu", classes=7, scale=0.1)(IMAGES[:2]).shape == (2, 7)
-    with pytest.raises(ValueError, match="conv1 has relu or crelu, got 'avr'"):
+    with pytest.raises(ValueError, match="the activation is relu or crelu, got 'avr'"):
         sprint("avr")
+    with pytest.raises(ValueError, match="names convolutions 1 .. 7, got"):
+        sprint("crelu", at=(0, 1))
+
+
+def test_crelu_everywhere_has_the_same_channels_from_half_the_filters():
+    usual, halved = (dict(sprint("crelu", at=at, scale=0.1).trace(IMAGES[:2])) for at in ((1,), tuple(range(1, 8))))
+    for name in ("conv1_act", "conv3_act", "conv5_act", "conv7_act", "fc8"):
+        assert halved[name].shape == usual[name].shape
+    assert (halved["pool1"].shape, (halved["pool1"] >= 0).all()) == (usual["conv2_act"].shape, True)  # behind CReLU
+    filters = {name: p.shape[-1] for name, p in sprint("crelu", at=(2, 5)).named_state() if name.endswith("weight")}
+    assert [filters[f"conv{i}.weight"] for i in range(1, 8)] == [24, 32, 64, 256, 128, 256, 256]
 
 
 def test_conv1_is_frozen_unless_it_is_to_be_learned():
