@@ -14,7 +14,7 @@ from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
 from minicnn.fast.cuda.winograd import TileKernels
 from minicnn.ops.windows import Windows
-from minicnn.optim import SGD, Adam
+from minicnn.optim import SGD, Adam, Muon, Together
 from minicnn.parallel import DEVICE_PIECE_BYTES
 from minicnn.training import Trainer
 from tests.cuda_shim.device import ShimCuda
@@ -55,9 +55,16 @@ def source(n, batch, size, classes):
     return Batches(images, labels, batch, Normaliser((0.5,) * 3, (0.25,) * 3), Augmentation(shift=2), seed=0)
 
 
+def muon(parameters):
+    filters = [p for p in parameters if p.ndim > 1]
+    rest = [p for p in parameters if p.ndim == 1]
+    return Together(Muon(filters, 0.02, centred=True, keep_norm=True), SGD(rest, 0.02, momentum=0.9, clip=1.0))
+
+
 OPTIMISERS = {
     "sgd": lambda p: SGD(p, 0.02, momentum=0.9, nesterov=True, weight_decay=1e-3, clip=1.0),
     "adam": lambda p: Adam(p, 1e-3),
+    "muon": muon,
 }
 
 
