@@ -46,13 +46,11 @@ CHANGES = {
     "usual-conv1": Change("conv1 not whitened", {"whitened": False}),
     "random-flips": Change("flips at random", {"alternate": False}),
     "no-shifts": Change("no shifts", {"shift": 0}),
+    "hard-labels": Change("labels not smoothed", {"smoothing": 0.0}),
+    "slow-start": Change("the rate rises for a quarter of the steps", {"warmup": 0.25}),
+    "dropout": Change("dropout 0.1 after each pool", {"dropout": (0.0, 0.1, 0.1)}),
     "rate-0.03": Change("Muon's peak 0.03", {"lr": 0.03}),
     "rate-0.08": Change("Muon's peak 0.08", {"lr": 0.08}),
-    "sgd-rate-0.01": Change("SGD's peak 0.01", {"sgd_lr": 0.01}),
-    "momentum-0.9": Change("Muon's momentum 0.9", {"momentum": 0.9}),
-    "batch-64": Change("batches of 64", {"batch": 64}),
-    "dropout": Change("dropout 0.1 after each pool", {"dropout": (0.0, 0.1, 0.1)}),
-    "smoothing": Change("labels smoothed by 0.1", {"smoothing": 0.1}),
 }
 
 
@@ -97,7 +95,7 @@ def parser() -> argparse.ArgumentParser:
     known = "; ".join(f"{name}: {change.words}" for name, change in CHANGES.items())
     p.add_argument("--changes", type=_changes, default=list(CHANGES), metavar="A,B", help=f"default all. {known}")
     p.add_argument("--seeds", type=int, default=3, help="trainings of each row and network (default 3)")
-    p.add_argument("--epochs", type=int, default=4, help="default 4")
+    p.add_argument("--epochs", type=int, default=3, help="default 3")
     p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
     p.add_argument("--subset", type=int, metavar="N", help="use N images, chosen at random from the seed")
     p.add_argument("--hold-out", type=int, default=5000, metavar="N", help="images that judge (default 5000)")

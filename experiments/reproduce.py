@@ -76,7 +76,7 @@ def main(arguments: list[str], scales: Mapping[str, Callable[[int | None], Scale
 def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p = argument_parser(MODULE, __doc__)
     p.add_argument("targets", nargs="*", metavar="TARGET", help="table1 ... figure5, theory, or all")
-    p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu or full")
+    p.add_argument("--scale", choices=scales, default="smoke", help="smoke (default), cpu, hours or full")
     p.add_argument("--list", action="store_true", help="show the targets and what they take at this scale, and stop")
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
     p.add_argument("--no-training", action="store_true", help="train nothing: only analyse networks already trained")
@@ -89,7 +89,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
         "--seeds",
         type=int,
         metavar="N",
-        help="seeds of table1 (default: the scale's; cpu uses at most 3 for CIFAR-100, 1 at full width)",
+        help="seeds of table1 (default: the scale's; cpu and hours use fewer for some networks)",
     )
     p.add_argument("--device", default="auto", help="auto (one GPU per worker if there are any), cpu, gpu:N")
     p.add_argument(

@@ -81,6 +81,15 @@ def test_the_cpu_scale_has_one_pair_at_full_width_which_trains_longer_and_is_ana
     assert {pair.relu.name, pair.crelu.name} == whole
 
 
+def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_all_with_one_recipe():
+    scale = SCALES["hours"](None)
+    first = [(t.settings.act, t.settings.width, t.settings.seed) for t in scale.table1[:10]]
+    assert first == [(*model, seed) for seed in range(5) for model in (("crelu", "half"), ("relu", "base"))]
+    assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table1}) == 1
+    assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
+    assert all(t.settings.scale == 1 for t in scale.table1)
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("seeds", [None, 1, 4])
 def test_every_seed_of_the_main_pair_is_analysed(scale, seeds):
