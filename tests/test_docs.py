@@ -150,13 +150,13 @@ def test_what_the_choice_of_sides_changes():
 
 def test_the_hour_on_two_cores():
     """Its numbers are those of the run, its command the run's."""
-    folder = ROOT / "docs" / "results" / "aim"
+    folder = ROOT / "docs" / "results" / "hour"
     result, config = (json.loads((folder / name).read_text()) for name in ("result.json", "config.json"))
     error, minutes = f"{result['test_error']:.2f} %", f"in {result['seconds'] / 60:.0f} minutes"
     readme, recipes = (re.sub(r"[\s*]+", " ", (ROOT / name).read_text()) for name in ("README.md", "docs/recipes.md"))
     assert f"{error} {minutes}" in readme
     assert f"{error} {minutes}, training error {result['train_error']:.2f} %" in recipes
-    command = config["command"].partition(" --out")[0]
+    command = config["command"].partition(" --tta")[0]
     assert f"\n{command}\n" in (ROOT / "README.md").read_text()
 
 

@@ -66,8 +66,8 @@ def test_hour_trains_filters_with_muon_and_the_rest_with_sgd():
 
 
 def test_every_part_of_a_recipe_can_be_changed_and_written_as_options():
-    s = CifarSettings.of(recipe="hour", act="crelu", looks_linear=False, alternate=False, smoothing=0.1)
-    assert " ".join(s.as_options()) == "--act crelu --recipe hour --smoothing 0.1 --no-alternate --no-looks-linear"
+    s = CifarSettings.of(recipe="hour", act="crelu", looks_linear=False, alternate=False, smoothing=0.2)
+    assert " ".join(s.as_options()) == "--act crelu --recipe hour --smoothing 0.2 --no-alternate --no-looks-linear"
     other = CifarSettings.of(recipe="hour", optimiser="sgd")
     assert (other.sgd_lr, other.keep_norm) == (None, False)
     other.check()
