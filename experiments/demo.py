@@ -1,6 +1,6 @@
 """The paper in five minutes: a ReLU baseline against CReLU with half the filters, small enough for two cores.
 
-Both networks are the paper's with a quarter of every width, trained for two epochs of CIFAR-10 by the recipe `hour`
+Both networks are the paper's with a quarter of every width, trained for three epochs of CIFAR-10 by the recipe `hour`
 (docs/recipes.md); if CIFAR-10 is not available, on textures, which prove nothing.  The comparison is printed, and
 drawn in runs/demo/.  Run it again to see the same results; if it was interrupted, it continues.
 """
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--subset", type=int, default=50_000, help="training images (default 50000)")
-    p.add_argument("--epochs", type=int, default=2, help="default 2")
+    p.add_argument("--epochs", type=int, default=3, help="default 3")
     p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
