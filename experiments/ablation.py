@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from experiments.cli.app import UsageError, argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
-from experiments.cli.values import check_numbers
+from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import RECIPES, CifarSettings
@@ -56,6 +56,7 @@ CHANGES = {
 
 def main(arguments: list[str]) -> int:
     args = parser().parse_args(arguments)
+    args.changes = list(dict.fromkeys(["hour", *args.changes]))  # the recipe itself is always the first
     with usage_errors():
         check_numbers(vars(args), positive=("seeds", "hold_out"))
         wanted = {
@@ -93,7 +94,9 @@ def main(arguments: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     p = argument_parser(MODULE, __doc__)
     known = "; ".join(f"{name}: {change.words}" for name, change in CHANGES.items())
-    p.add_argument("--changes", type=_changes, default=list(CHANGES), metavar="A,B", help=f"default all. {known}")
+    p.add_argument(
+        "--changes", type=several_of(CHANGES), default=list(CHANGES), metavar="A,B", help=f"default all. {known}"
+    )
     p.add_argument("--seeds", type=int, default=3, help="trainings of each row and network (default 3)")
     p.add_argument("--epochs", type=int, default=3, help="default 3")
     p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
@@ -105,15 +108,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--out", type=Path, default=Path("runs/ablation"), help="default runs/ablation")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     return p
-
-
-def _changes(text: str) -> list[str]:
-    """The recipe itself is always the first."""
-    names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in CHANGES]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(CHANGES)}")
-    return ["hour", *(name for name in names if name != "hour")]
 
 
 def settings(args: argparse.Namespace, network: str, change: str) -> list[CifarSettings]:

@@ -32,7 +32,7 @@ from experiments.benchmarks.networks import NetworkCase
 from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
-from experiments.cli.values import check_numbers
+from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import CifarSettings
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     p = argument_parser(MODULE, __doc__)
-    p.add_argument("--variants", type=_variants, default=list(VARIANTS), metavar="A,B", help="default all")
+    p.add_argument("--variants", type=several_of(VARIANTS), default=list(VARIANTS), metavar="A,B", help="default all")
     p.add_argument("--seeds", type=int, default=3, help="trainings of each variant (default 3)")
     p.add_argument("--epochs", type=int, help="default: the recipe's")
     p.add_argument("--scale", type=float, help="multiply every width (default 1)")
@@ -99,14 +99,6 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--rounds", type=int, default=5, help="of timing, ours and PyTorch in turns (default 5)")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     return p
-
-
-def _variants(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    unknown = [name for name in names if name not in VARIANTS]
-    if unknown or not names:
-        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(VARIANTS)}")
-    return names
 
 
 def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:

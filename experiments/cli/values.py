@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -59,3 +60,16 @@ def _fits(value: Any, hint: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def several_of(known: Collection[str]) -> Callable[[str], list[str]]:
+    """For the `type` of an option: "a,b" as a list of some of these names."""
+
+    def names(text: str) -> list[str]:
+        found = [name for name in text.split(",") if name]
+        unknown = [name for name in found if name not in known]
+        if unknown or not found:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+        return found
+
+    return names
