@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.cli.app import UsageError, argument_parser, command, get_device, hint, run_main, usage_errors
+from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
 from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers, several_of
@@ -75,8 +75,6 @@ def main(arguments: list[str]) -> int:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = load(args.dataset, args.data)
-    if args.hold_out >= (one.subset or len(data.train_labels)):
-        raise UsageError(f"cannot hold out {args.hold_out} of {one.subset or len(data.train_labels)} training images")
     line = command(MODULE, arguments)
     named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
     results = train_variants(named, args.out, data, hold_out=args.hold_out, device=device, line=line)
