@@ -11,6 +11,9 @@ from experiments.tables.table import Column, Table
 from minicnn.analysis.statistics import Interval
 from reference.paper import TABLE_6, TABLE_S1
 
+CORRELATION = ("correlation.csv", "pair_absolute", "non_pair_absolute", "pair_signed")  # a file, and its columns
+RATIOS = ("ratios.csv", "learned", "random")
+
 
 def table6(context: Context) -> Parts:
     heads = [Column("layer"), Column("|pair|", ".3f"), Column("|non-pair|", ".3f"), Column("difference", "+.3f")]
@@ -37,9 +40,7 @@ def table6(context: Context) -> Parts:
 
 def _correlations(networks: Repeats) -> list[list[Any]]:
     """The lines of Table 6: ours, and the paper's for layers of the same name."""
-    layers, (pair, other, signed) = networks.columns(
-        "correlation.csv", "pair_absolute", "non_pair_absolute", "pair_signed"
-    )
+    layers, (pair, other, signed) = networks.columns(*CORRELATION)
     differences, signs = tested(minus(pair, other)), tested(signed)
     lines = []
     for i, (layer, row) in enumerate(layers.items()):
@@ -71,7 +72,7 @@ def table_s1(context: Context) -> Parts:
 
 def _ratios(networks: Repeats) -> list[list[Any]]:
     """Lines of Table S1: ours, and the paper's for layers of the same name on the same data."""
-    layers, (learned, random) = networks.columns("ratios.csv", "learned", "random")
+    layers, (learned, random) = networks.columns(*RATIOS)
     differences = tested(minus(learned, random))
     lines = []
     for i, (layer, row) in enumerate(layers.items()):

@@ -11,7 +11,7 @@ from experiments.cli.app import duration
 from experiments.figures.charts import Line, line_chart
 from experiments.report.cifar_tables import describe
 from experiments.report.context import Context, Parts, absent, chart, read_results, read_rows
-from experiments.report.groups import Group, families, groups
+from experiments.report.groups import Group, families, groups, test_error
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
 from experiments.tables.html import note, tag
 from experiments.tables.table import Column, Links, Table
@@ -77,7 +77,7 @@ def _line(group: Group) -> Line | None:
                 continue
             if math.isfinite(epoch) and math.isfinite(error):
                 by_epoch.setdefault(epoch, []).append(error)
-    test = group.interval("test_error")
+    test = group.interval(test_error)
     if not by_epoch or test is None:
         return None
     points = [(epoch, sum(values) / len(values)) for epoch, values in sorted(by_epoch.items())]

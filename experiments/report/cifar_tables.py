@@ -1,4 +1,4 @@
-"""Errors on CIFAR: the main comparison, Tables 1 to 3 and section 4.1, the paper's numbers beside ours."""
+"""Errors on CIFAR: Tables 1 to 3 and section 4.1, the paper's numbers beside ours."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from typing import Any
 
 from experiments.figures.charts import Bar, interval_chart
 from experiments.report.context import DATASETS, NOT_HERE, Context, Parts, absent, chart, data_name, not_comparable
-from experiments.report.groups import Group, compare, families, groups
-from experiments.reproduction.scales import BASE, HALF
+from experiments.report.groups import (
+    Group,
+    compare,
+    differences,
+    families,
+    gap,
+    groups,
+    test_error,
+    train_error,
+)
+from experiments.report.repeats import over
+from experiments.reproduction.scales import BASE
 from experiments.reproduction.steps import Training
-from experiments.tables.html import link, note, tag
+from experiments.tables.html import note, tag
 from experiments.tables.table import Column, Table
 from experiments.train.cifar import PAPERS, CifarSettings
-from minicnn.analysis.statistics import Interval, paired_difference
+from minicnn.analysis.statistics import Interval
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
 
 BEHIND = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
@@ -31,25 +41,6 @@ def settings_key(settings: Any) -> Any:
 def paper_dataset(group: Group) -> str:
     """The data set whose rows in the paper stand beside it; CIFAR-10 for data that the paper does not use."""
     return group.settings.dataset if group.settings.dataset in PAPERS else "cifar10"
-
-
-def brief(context: Context) -> Parts:
-    """The paper's main comparison in words; without an interval it makes no claim."""
-    cards = []
-    for family in families(groups(context.scale.table1, context.records)):
-        by_key = {settings_key(group.settings): group for group in family}
-        if BASE in by_key and HALF in by_key:
-            made = compare(by_key[HALF], by_key[BASE])
-            words = made.verdict if made else "No pair of these networks is finished."
-            kind = {-1: "good", 1: "bad", 0: "so-so"}[made.seeds.sign if made else 0]
-            cards.append(tag("li", tag("strong", describe(family[0])), tag("span", words), class_=f"card {kind}"))
-    words = (
-        "The paper's main comparison, by test error: CReLU with half the filters against the ReLU baseline, which has "
-        "twice as many parameters. A claim is made only where an interval over seeds allows one."
-    )
-    reduced = any(training.settings.reductions for training in context.scale.table1)
-    warning = note("These runs are smaller than the paper's: ", link("what that means", "#reduced"), ".")
-    return [tag("p", words), tag("ul", cards, class_="cards"), *([warning] if reduced else [])]
 
 
 def table1(context: Context) -> Parts:
@@ -107,8 +98,8 @@ def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[
                 _name(row) if group is None else group.label,
                 group.settings.parameters if group is not None and group.finished else None,
                 NOT_HERE if group is None else context.runs_of(group),
-                group and group.interval("train_error"),
-                group and group.interval("test_error"),
+                group and group.interval(train_error),
+                group and group.interval(test_error),
                 *([group and vote(group)] if votes else []),
                 *([row.train] if train else []),
                 row.single,
@@ -171,7 +162,7 @@ def table3(context: Context) -> Parts:
             return "others' work"
         fitting = [g for g in made if g.settings.at == at[model, dataset] and paper_dataset(g) == dataset]
         best = max(fitting, key=lambda g: (bool(g.finished), g.protocol == "folds"), default=None)
-        return NOT_HERE if best is None else vote(best) or best.interval("test_error")
+        return NOT_HERE if best is None else vote(best) or best.interval(test_error)
 
     heads = [Column("method")]
     heads += [Column(f"{who}: {data} %", ".2f") for data in ("CIFAR-10", "CIFAR-100") for who in ("paper", "ours")]
@@ -184,7 +175,7 @@ def table3(context: Context) -> Parts:
     return [Table(heads, lines, "Table 3: comparison on CIFAR"), note(words, not_comparable(reduced))]
 
 
-def gap(context: Context) -> Parts:
+def section_41(context: Context) -> Parts:
     """Training and test error of all finished networks of Table 1, and the gap between them."""
     papers = {(paper_key(row), row.dataset): row for row in TABLE_1}
     lines: list[list[Any]] = []
@@ -193,9 +184,9 @@ def gap(context: Context) -> Parts:
         base = next((group for group in family if settings_key(group.settings) == BASE), None)
         for group in family:
             row = papers[settings_key(group.settings), paper_dataset(group)]
-            ours = [group.interval("train_error"), group.interval("test_error")]
-            ours.append(group.interval("test_error", minus="train_error"))
-            against = "" if group is base or base is None else _gap_minus(group, base)
+            ours = [group.interval(train_error), group.interval(test_error)]
+            ours.append(group.interval(gap))
+            against = "" if group is base or base is None else over(differences(group, base, gap))
             name = f"{group.label}, {data_name(group.settings.dataset)}"
             lines.append([name, *ours, against, row.single - row.train])
         reduced |= dict.fromkeys(family[0].settings.reductions)
@@ -207,13 +198,3 @@ def gap(context: Context) -> Parts:
         "smaller gap for CReLU with as many filters and twice the parameters."
     )
     return [Table(heads, lines, "Section 4.1: training and test error"), note(words, not_comparable([*reduced]))]
-
-
-def _gap_minus(group: Group, base: Group) -> Interval | None:
-    """The gap of a network minus that of the baseline, over the seeds and folds that both have."""
-    units = [unit for unit in group.networks if unit in base.networks]
-    own, others = (
-        [float(result["test_error"]) - float(result["train_error"]) for result in results]
-        for results in ([of.networks[unit].result for unit in units] for of in (group, base))
-    )
-    return paired_difference(own, others) if units else None

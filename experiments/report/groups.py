@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,24 @@ import numpy as np
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import Training
 from experiments.train.run import Run
-from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, paired_difference, t_interval, verdict
+from minicnn.analysis.statistics import Interval, bootstrap, mcnemar, t_interval, verdict
 
 Unit = tuple[int, str]  # a network: its seed, and its fold
+
+
+# What is measured on a network; errors in percent, without augmentation and dropout.
+
+
+def train_error(network: Run) -> float:
+    return float(network.result["train_error"])
+
+
+def test_error(network: Run) -> float:
+    return float(network.result["test_error"])
+
+
+def gap(network: Run) -> float:
+    return test_error(network) - train_error(network)
 
 
 @dataclass(frozen=True)
@@ -53,10 +68,9 @@ class Group:
             for part, network in zip(training.parts, run.networks, strict=True)
         }
 
-    def interval(self, name: str, *, minus: str | None = None) -> Interval | None:
-        """The interval over seeds and folds of a number in result.json, or of that number minus another (`minus`)."""
-        results = [network.result for network in self.networks.values()]
-        values = [float(result[name]) - (float(result[minus]) if minus else 0.0) for result in results]
+    def interval(self, measure: Callable[[Run], float]) -> Interval | None:
+        """What is measured on each network, over seeds and folds."""
+        values = [measure(network) for network in self.networks.values()]
         return t_interval(values) if values else None
 
 
@@ -95,12 +109,21 @@ class Comparison:
         return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
 
 
+def shared(one: Group, other: Group) -> list[Unit]:
+    """The seeds and folds that both have."""
+    return [unit for unit in one.networks if unit in other.networks]
+
+
+def differences(one: Group, other: Group, measure: Callable[[Run], float]) -> list[float]:
+    """What is measured on each network of one group, minus the same for its partner in the other."""
+    return [measure(one.networks[unit]) - measure(other.networks[unit]) for unit in shared(one, other)]
+
+
 def compare(one: Group, other: Group) -> Comparison | None:
     """By the seeds and folds that both have; None if they share none."""
-    units = [unit for unit in one.networks if unit in other.networks]
+    units = shared(one, other)
     if not units:
         return None
-    errors, others = ([float(g.networks[unit].result["test_error"]) for unit in units] for g in (one, other))
     found = [group.networks[unit].predictions() for group in (one, other) for unit in units]
     wrong = [predicted != right for predicted, right in (both for both in found if both is not None)]
     images = p = None
@@ -108,4 +131,4 @@ def compare(one: Group, other: Group) -> Comparison | None:
         a, b = np.array(wrong[: len(units)]), np.array(wrong[len(units) :])
         images = bootstrap(a, b)
         p = mcnemar(a[0], b[0]) if len(units) == 1 else None
-    return Comparison(one, other, paired_difference(errors, others), images, p)
+    return Comparison(one, other, t_interval(differences(one, other, test_error)), images, p)

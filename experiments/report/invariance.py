@@ -11,6 +11,8 @@ from experiments.report.repeats import BEHIND, Repeats, Row, each, over, tested
 from experiments.tables.html import note
 from experiments.tables.table import Column, Table
 
+Scores = dict[tuple[int, bool, str], float]  # by network, whether it was trained, and side: see _scores
+
 WAYS = {
     "as in the paper": (True, "paper"),
     "both by one side": (True, "one"),
@@ -27,14 +29,8 @@ def figure4(context: Context) -> Parts:
         relu, crelu = (training.settings.label for training in networks.of)
         heads = [Column("layer"), *(Column(name, ".1f") for name in ("ReLU", "CReLU"))]
         heads += [Column(f"difference, {way}", "+.1f") for way in WAYS]
-        layers = {
-            layer: [_scores(rows) for rows in of_seeds]
-            for layer, of_seeds in networks.by_layer("invariance.csv").items()
-        }
-        found = {
-            way: [[seed[1, *which] - seed[0, *which] for seed in scores] for scores in layers.values()]
-            for way, which in WAYS.items()
-        }
+        layers = scores_by_layer(networks)
+        found = {way: differences(layers, way) for way in WAYS}
         lines = []
         for (layer, scores), *cells in zip(layers.items(), *map(tested, found.values()), strict=True):
             own = [over(seed[network, True, "paper"] for seed in scores) for network in (0, 1)]
@@ -56,13 +52,25 @@ def figure4(context: Context) -> Parts:
     return [*each(context, "figure4", title, show), note(words), note(BEHIND)]
 
 
-def _scores(rows: list[Row]) -> dict[tuple[int, bool, str], float]:
+def scores_by_layer(networks: Repeats) -> dict[str, list[Scores]]:
+    """One per seed that has the layer."""
+    found = networks.by_layer("invariance.csv")
+    return {layer: [_scores(rows) for rows in of_seeds] for layer, of_seeds in found.items()}
+
+
+def differences(layers: dict[str, list[Scores]], way: str) -> list[list[float]]:
+    """CReLU's scores minus ReLU's, by layer and seed, measured in one of the WAYS."""
+    which = WAYS[way]
+    return [[seed[1, *which] - seed[0, *which] for seed in scores] for scores in layers.values()]
+
+
+def _scores(rows: list[Row]) -> Scores:
     """Scores of a layer of one pair, by network (0 ReLU, 1 CReLU), whether it was trained, and side; NaN if missing.
 
     The side "paper" is the one that the paper takes for a network.
     """
     names = list(dict.fromkeys(row["run"] for row in rows))
-    found: dict[tuple[int, bool, str], float] = defaultdict(lambda: math.nan)
+    found: Scores = defaultdict(lambda: math.nan)
     for row in rows:
         which, score = (names.index(row["run"]), row["weights"] == "trained"), value(row["score"])
         if score is not None:

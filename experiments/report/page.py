@@ -8,7 +8,7 @@ from pathlib import Path
 
 import minicnn
 from experiments.cli.app import UsageError
-from experiments.report import analyses, appendix, cifar_tables, imagenet_tables, invariance, networks, pairs
+from experiments.report import analyses, appendix, board, cifar_tables, imagenet_tables, invariance, networks, pairs
 from experiments.report.context import Context, Parts
 from experiments.reproduction.targets import Target
 from experiments.tables.html import Html, join, link, tag
@@ -26,7 +26,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], Parts]]] = {
     "table6": ("Table 6: outgoing weights", analyses.table6),
     "tableS1": ("Table S1: reconstruction ratios", analyses.table_s1),
     "networks": ("Tables S2 to S13: the networks", networks.networks),
-    "gap": ("Section 4.1: training and test error", cifar_tables.gap),
+    "gap": ("Section 4.1: training and test error", cifar_tables.section_41),
     "figure1": ("Figure 1: filters and their pairs", pairs.figure1),
     "figure2": ("Figure 2: histograms of pairs", pairs.figure2),
     "figure3": ("Figure 3: histograms with CReLU", pairs.figure3),
@@ -74,7 +74,7 @@ Sections = dict[str, tuple[str, Parts]]  # by name: title and content
 
 def sections_of(context: Context, targets: Sequence[Target], command: str) -> Sections:
     parts: Sections = {
-        "brief": ("In brief", cifar_tables.brief(context)),
+        "brief": ("In brief", board.board(context)),
         "reduced": ("What was reduced", appendix.reductions(context, targets)),
     }
     for target in targets:

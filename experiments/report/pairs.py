@@ -58,9 +58,9 @@ def _source(step: Analysis, folder: Path, which: int) -> Path:
 
 def _histograms(context: Context, networks: Repeats, which: int, title: str) -> Parts:
     """The picture and the means behind it; for CReLU networks (the second), also how they differ from ReLU networks."""
-    found = [_summaries(networks, network) for network in range(which + 1)]
-    excess = [{layer: [*map(_excess, seeds)] for layer, seeds in of_network.items()} for of_network in found]
-    columns = [tested(excess[which].values())]
+    found = _summaries(networks, which)
+    excess = excess_by_layer(networks, which)
+    columns = [tested(excess.values())]
     heads = [
         Column("layer"),
         Column("mean cosine", ".3f"),
@@ -68,12 +68,11 @@ def _histograms(context: Context, networks: Repeats, which: int, title: str) -> 
         Column("difference", "+.3f"),
     ]
     if which:
-        relu = [excess[0].get(layer, [math.nan] * len(own)) for layer, own in excess[1].items()]
-        columns.append(tested(minus([*excess[1].values()], relu)))
+        columns.append(tested(more_than_relu(networks)))
         heads.append(Column("difference minus that of ReLU", "+.3f"))
     heads.append(Column(f"KS test: p{networks.seed}"))
     lines = []
-    for (layer, seeds), *cells in zip(found[which].items(), *columns, strict=True):
+    for (layer, seeds), *cells in zip(found.items(), *columns, strict=True):
         mean, random = over(value(of.get("mean")) for of in seeds), value(seeds[0].get("null_mean"))
         lines.append([layer, mean, random, *cells, _p(seeds[0].get("p_value"))])
     file = _source(*networks.first, which) / "histograms.png"
@@ -81,6 +80,17 @@ def _histograms(context: Context, networks: Repeats, which: int, title: str) -> 
         context.picture(file, f"{title}: {HISTOGRAMS}{networks.seed}"),
         Table(heads, lines, f"Cosines of pairs, {title}", "Cosines of pairs"),
     ]
+
+
+def excess_by_layer(networks: Repeats, which: int) -> dict[str, list[float]]:
+    """Of the first network or the second: mean cosines of pairs minus those of random filters, one per seed."""
+    return {layer: [*map(_excess, seeds)] for layer, seeds in _summaries(networks, which).items()}
+
+
+def more_than_relu(networks: Repeats) -> list[list[float]]:
+    """The excess of the second network, CReLU, minus that of the first, by layer and seed."""
+    relu, crelu = (excess_by_layer(networks, which) for which in (0, 1))
+    return minus([*crelu.values()], [relu.get(layer, [math.nan] * len(own)) for layer, own in crelu.items()])
 
 
 def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]:

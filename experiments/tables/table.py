@@ -9,6 +9,7 @@ A cell is
     an Interval   "22.30 ± 0.80", or "22.30 (1)" for one network; two columns in CSV, so that one can compute with them
     words         as they are
     Bold, Links   a cell with emphasis, or words with links; HTML shows both, Markdown only the emphasis
+    Badge         words whose colour says how good the news is; only HTML has colours
 """
 
 from __future__ import annotations
@@ -43,6 +44,13 @@ class Bold(NamedTuple):
     """A cell that is emphasised."""
 
     cell: Any
+
+
+class Badge(NamedTuple):
+    """Words in the colour `kind`: good, bad or so-so."""
+
+    words: str
+    kind: str
 
 
 class Links(NamedTuple):
@@ -157,6 +165,8 @@ def _bare(cell: Any) -> Any:
     """The value of a cell, without its formatting; None for NaN."""
     if isinstance(cell, Bold):
         return _bare(cell.cell)
+    if isinstance(cell, Badge):
+        return cell.words
     if isinstance(cell, Links):
         return ", ".join(words for words, _ in cell.to) + cell.rest
     return None if isinstance(cell, float) and math.isnan(cell) else cell
@@ -181,6 +191,8 @@ def _text(cell: Any, column: Column, missing: str) -> str:
 def _html(cell: Any, column: Column) -> Html:
     if isinstance(cell, Bold):
         return tag("strong", _html(cell.cell, column))
+    if isinstance(cell, Badge):
+        return tag("span", cell.words, class_=f"verdict {cell.kind}")
     if isinstance(cell, Links):
         return cell.html()
     if isinstance(cell, Interval) and cell.half is None and not column.ends:

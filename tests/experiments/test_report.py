@@ -109,7 +109,64 @@ def test_one_seed_is_no_claim(tmp_path):
         write_run(tmp_path, training, train=20.0, test=30.0 - 9 * (training.settings.act == "crelu"))
     _, text = read(report(tmp_path, scale))
     assert "No claim: one pair of networks" in text
-    assert "better than" not in text
+    assert "is better than" not in text
+
+
+def board(path):
+    """The rows of the board, by question."""
+    with open(path.parent / "tables" / "board.csv", newline="") as file:
+        return {row["question"]: row for row in csv.DictReader(file)}
+
+
+QUESTION = "Is CReLU (half) better than ReLU (base), with half of its parameters?"
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict", "low"),
+    [
+        ((-1.0, -2.0, -3.0), "not shown", -4.484),  # half an interval: t(0.975, 2) / sqrt 3 = 2.484
+        ((-3.0, -4.0, -5.0), "shown", -6.484),
+        ((3.0, 4.0, 5.0), "the opposite", 1.516),
+        ((-4.0,), "undecided", None),
+        ((), "not measured yet", None),
+    ],
+)
+def test_the_board_answers_a_question_by_its_interval(tmp_path, differences, verdict, low):
+    scale = tiny(max(1, len(differences)), pairs=())
+    for training in scale.table1:
+        seed, relu = training.settings.seed, training.settings.act == "relu"
+        if differences:
+            write_run(tmp_path, training, train=20.0, test=30.0 + (0.0 if relu else differences[seed]))
+    row = board(report(tmp_path, scale))[QUESTION]
+    assert row["verdict"] == verdict
+    assert row["the paper"] == "yes: 8.37 % against 9.17 %"
+    assert (float(row["95 % interval, low"]) if low is not None else None) == (low and pytest.approx(low, abs=1e-3))
+
+
+@pytest.mark.parametrize(("smaller", "allowed"), [(1.0, "also"), (0.0, "not")])
+def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed):
+    """The error has p = 0.038 (t = 5, two degrees of freedom).  Beside a gap with p = 0 Holm's method compares that with
+    0.05, beside one with p = 1 with 0.025."""
+    scale, shift = tiny(3, pairs=()), 5 / 3**0.5
+    for training in scale.table1:
+        seed, relu = training.settings.seed, training.settings.act == "relu"
+        test = 30.0 + (0.0 if relu else seed - 1 - shift)
+        write_run(tmp_path, training, train=test - 5.0 + (0.0 if relu else smaller), test=test)
+    rows = board(report(tmp_path, scale))
+    assert rows[QUESTION]["verdict"] == "shown"
+    assert rows[QUESTION]["how sure"] == f"3 pairs, p = 0.038; {allowed} among 2 questions"
+
+
+def test_the_board_takes_the_mean_over_layers(paired):
+    """Two seeds whose layers have |cosines| 0.1, 0.3 and 0.2, 0.4: 0.25 ± 0.64 on average."""
+    root, _ = paired
+    scale = tiny(3, analysed=2)
+    tables = [csv_of(CORRELATION, *((f"conv{n}", x + n / 5, 0.1, 0.1, 0.3) for n in (0, 1))) for x in (0.1, 0.2)]
+    write_analyses(root, scale, "table6", *({"correlation.csv": made} for made in tables))
+    row = board(report(root, scale))["Are the two phases of a filter used differently?"]
+    assert float(row["ours"]) == pytest.approx(0.25)
+    assert float(row["95 % interval, high"]) == pytest.approx(0.25 + 12.706 * 0.05, abs=1e-3)
+    assert row["verdict"] == "not shown"
 
 
 def test_reduced_runs_are_not_compared_with_the_paper(paired):
@@ -141,7 +198,9 @@ def test_single_and_folds_are_reported_as_the_paper_does(tmp_path):
     write_run(tmp_path, single, train=1.0, test=9.5, part="final")
     result = {"train_error": 1.0, "test_error": 9.5, "seconds": 9.0}
     (tmp_path / "runs" / single.name / "result.json").write_text(json.dumps(result))
-    _, text = read(report(tmp_path, tiny(table1=(single, *folds), pairs=()), ("table1",)))
+    path = report(tmp_path, tiny(table1=(single, *folds), pairs=()), ("table1",))
+    assert "3 folds" not in (path.parent / "tables" / "board.csv").read_text()  # no interval over seeds
+    _, text = read(path)
     assert "10.00 ± 2.48 7.25" in text  # 9, 10, 11
     assert "9.00 ± 2.48 6.25" in text
     assert "CReLU (half) is better than ReLU (base) by 1.00 points" in text
@@ -326,7 +385,7 @@ def test_an_empty_reproduction_has_all_sections_and_says_what_is_missing(tmp_pat
     assert ids >= set(TARGETS) == set(page.SECTIONS)
     assert "not run yet" in text
     assert "Not here:" in text
-    assert "better than" not in text
+    assert "is better than" not in text
 
 
 def test_headings_are_in_order_and_pictures_have_words(paired):

@@ -1,0 +1,229 @@
+"""The questions of the paper, each with an answer: what it claims, what we measured, a verdict, and how sure that is.
+
+Every question comes down to one number per pair of networks of the same seed, such as the difference of their test
+errors.  Its mean has a 95 % interval over seeds, and the verdict follows from where that interval is:
+
+    shown           all of it is where the claim puts it
+    the opposite    all of it is on the other side
+    not shown       it reaches both sides: there may be an effect, too small for these networks to show
+    undecided       one pair of networks has no interval
+
+A claim that there is no difference cannot be shown in this way; it is contradicted, or not.
+
+What is measured layer by layer enters as the mean over layers; the sections below have every layer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.report import analyses, invariance, pairs
+from experiments.report.cifar_tables import describe, paper_dataset, settings_key
+from experiments.report.context import Context, Parts, absent
+from experiments.report.groups import Group, differences, families, gap, groups, test_error
+from experiments.report.repeats import Repeats, minus, repeats
+from experiments.reproduction.scales import BASE, HALF
+from experiments.tables.html import link, note, tag
+from experiments.tables.table import Badge, Column, Table
+from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
+from reference.paper import TABLE_6, TABLE_S1, CifarRow, cifar_result
+
+FULL = ("crelu", "base")
+AVR = ("avr", "base")
+LARGE = 0.5  # a cosine that is not "far below 1"
+SHOWN, OPPOSITE, NOT_SHOWN, UNDECIDED, OPEN = "shown", "the opposite", "not shown", "undecided", "not measured yet"
+CONTRADICTED, NOT_CONTRADICTED = "contradicted", "not contradicted"
+KINDS = {SHOWN: "good", OPPOSITE: "bad", CONTRADICTED: "bad"}  # colours; the others are so-so
+
+
+@dataclass(frozen=True)
+class Question:
+    """`values` has one number per pair of networks.
+
+    sign    where the claim puts their mean: above `null` (1), below it (-1), or there (0)
+    """
+
+    ask: str
+    claim: str
+    measured: str
+    sign: int
+    values: Sequence[float]
+    null: float = 0.0
+    interval: Interval | None = field(init=False)
+    p: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = [value for value in self.values if math.isfinite(value)]
+        object.__setattr__(self, "interval", t_interval(known) if known else None)
+        object.__setattr__(self, "p", t_test([x - self.null for x in known]) if len(known) > 1 else None)
+
+    @property
+    def verdict(self) -> str:
+        if self.interval is None:
+            return OPEN
+        if self.interval.low is None or self.interval.high is None:
+            return UNDECIDED
+        above, below = self.interval.low > self.null, self.interval.high < self.null
+        if self.sign == 0:
+            return CONTRADICTED if above or below else NOT_CONTRADICTED
+        if not above and not below:
+            return NOT_SHOWN
+        return SHOWN if above == (self.sign > 0) else OPPOSITE
+
+
+def board(context: Context) -> Parts:
+    """One table of questions per set of networks that were trained alike."""
+    words = (
+        "What the paper claims, question by question, and what these networks show. A verdict is given only where "
+        "a 95 % interval over seeds allows one."
+    )
+    found: Parts = [tag("p", words)]
+    for family in families(groups(context.scale.table1, context.records)):
+        if family[0].protocol == "folds":  # folds share most of their images: no interval over seeds
+            continue
+        found.append(table(describe(family[0]), [*questions(context, family)]))
+    if len(found) == 1:
+        found.append(absent("no network of Table 1 is trained at this scale."))
+    if any(training.settings.reductions for training in context.scale.table1):
+        found.append(note("These runs are not the paper's: ", link("what that means", "#reduced"), "."))
+    return found
+
+
+def table(how: str, asked: Sequence[Question]) -> Table:
+    ps = [question.p for question in asked if question.p is not None]
+    safe = {p for p, shown in zip(ps, holm(ps), strict=True) if shown}
+    heads = [Column("question"), *(Column(head, words=True) for head in ("the paper", "measured", "verdict"))]
+    heads += [Column("ours", "+.3f"), Column("95 % interval", "+.3f", ends=True), Column("how sure", words=True)]
+    lines = [
+        [
+            q.ask,
+            q.claim,
+            q.measured,
+            Badge(q.verdict, KINDS.get(q.verdict, "so-so")),
+            q.interval and q.interval.mean,
+            q.interval,
+            sure(q, safe, len(ps)),
+        ]
+        for q in asked
+    ]
+    return Table(heads, lines, f"The paper's questions: {how}", "Board")
+
+
+def sure(question: Question, safe: set[float], asked: int) -> str:
+    """`safe` are the p-values that still show something when Holm's method allows for all that were asked."""
+    if question.interval is None:
+        return ""
+    n, p = question.interval.n, question.p
+    if p is None:
+        return "one pair of networks"
+    allowed = f"; also among {asked} questions" if p in safe else f"; not among {asked} questions" if p <= 0.05 else ""
+    return f"{n} pairs, p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}{allowed}"
+
+
+def questions(context: Context, family: Sequence[Group]) -> Iterator[Question]:
+    """Those that networks of this family, trained or planned, can answer."""
+    by_key = {settings_key(group.settings): group for group in family}
+    yield from _errors(by_key)
+    alike = family[0].settings.trained_alike
+
+    def analysed(target: str) -> Repeats | None:
+        """The analyses of this family's pairs."""
+        return next((one for one in repeats(context, target) if one.of and _alike(one, alike)), None)
+
+    if (networks := analysed("figure3")) is not None:
+        yield from _pairs(networks)
+    if (networks := analysed("table6")) is not None:
+        yield _phases(networks)
+    if (networks := analysed("figure4")) is not None:
+        yield from _invariance(networks)
+    if (networks := analysed("tableS1")) is not None:
+        yield _pooling(networks)
+
+
+def _alike(networks: Repeats, alike: object) -> bool:
+    first = networks.of[0].settings
+    return not first.PHOTOGRAPHS and first.trained_alike == alike
+
+
+def _errors(by_key: dict[Any, Group]) -> Iterator[Question]:
+    """Tables 1 and section 4.1: each network that is planned, against the ReLU baseline."""
+    base = by_key.get(BASE)
+    if base is None:
+        return
+    data = paper_dataset(base)
+    names = {
+        HALF: "CReLU (half) better than ReLU (base), with half of its parameters",
+        FULL: "CReLU (base) better than ReLU (base), with the same filters",
+        AVR: "AVR (base) better than ReLU (base)",
+    }
+    for key, name in names.items():
+        if key in by_key:
+            ours, relu = _paper(key, data), _paper(BASE, data)
+            claim = f"yes: {ours.single:.2f} % against {relu.single:.2f} %"
+            values = differences(by_key[key], base, test_error)
+            yield Question(f"Is {name}?", claim, "test error minus ReLU's, points", -1, values)
+    for key, name in ((FULL, "CReLU (base)"), (HALF, "CReLU (half)")):
+        if key in by_key:
+            wide, narrow = (row.single - row.train for row in (_paper(BASE, data), _paper(key, data)))
+            values = differences(by_key[key], base, gap)
+            claim = f"yes: {narrow:.2f} points against {wide:.2f}"
+            ask = f"Is the gap between training and test error smaller with {name}?"
+            yield Question(ask, claim, "gap minus ReLU's, points", -1, values)
+
+
+def _paper(key: tuple[str, str], dataset: str) -> CifarRow:
+    found = cifar_result(*key, dataset)
+    assert found is not None
+    return found
+
+
+def over_layers(column: Iterable[Sequence[float]]) -> list[float]:
+    """By layer and seed: the mean over layers, one per seed; none where seeds differ in their layers."""
+    rows = list(column)
+    if len({len(row) for row in rows}) != 1:
+        return []
+    return [sum(of_seed) / len(of_seed) for of_seed in zip(*rows, strict=True)]
+
+
+def _pairs(networks: Repeats) -> Iterator[Question]:
+    measured = "mean cosine of pairs minus that of random filters"
+    relu, crelu = ([*pairs.excess_by_layer(networks, which).values()] for which in (0, 1))
+    ask = "Are the filters of ReLU networks more opposed than random ones?"
+    yield Question(ask, "yes, most of all in the first layers", measured, -1, over_layers(relu))
+    ask = "Are those of CReLU networks less opposed than ReLU's?"
+    more = over_layers(pairs.more_than_relu(networks))
+    yield Question(ask, "yes", "the same, minus ReLU's", 1, more)
+    ask = "Are those of CReLU networks no more opposed than random ones?"
+    yield Question(ask, "yes", measured, 0, over_layers(crelu))
+
+
+def _phases(networks: Repeats) -> Question:
+    _, (pair, _, _) = networks.columns(*analyses.CORRELATION)
+    low, high = min(row.pair for row in TABLE_6), max(row.pair for row in TABLE_6)
+    ask = "Are the two phases of a filter used differently?"
+    claim = f"yes: |cosine| far below 1 ({low:.2f} to {high:.2f})"
+    measured = f"|cosine| of their outgoing weights; far below 1: below {LARGE}"
+    return Question(ask, claim, measured, -1, over_layers(pair), LARGE)
+
+
+def _invariance(networks: Repeats) -> Iterator[Question]:
+    layers = invariance.scores_by_layer(networks)
+    for way, words in (
+        ("as in the paper", "as the paper measures it"),
+        ("both by one side", "with one side of both networks"),
+        ("both by two sides", "with both sides of both networks"),
+    ):
+        values = over_layers(invariance.differences(layers, way))
+        yield Question(f"Is CReLU more invariant, {words}?", "yes", "invariance score minus ReLU's", 1, values)
+
+
+def _pooling(networks: Repeats) -> Question:
+    _, (learned, random) = networks.columns(*analyses.RATIOS)
+    low, high = min(row.learned for row in TABLE_S1), max(row.learned for row in TABLE_S1)
+    ask = "Do learned filters survive max pooling better than random ones?"
+    claim = f"yes: errors of {low:.2f} to {high:.2f} of the norm against {min(row.random for row in TABLE_S1):.2f}"
+    measured = "relative error minus that of random filters"
+    return Question(ask, claim, measured, -1, over_layers(minus(learned, random)))
