@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
-from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import RECIPES, CifarSettings
-from experiments.train.variants import train_variants
+from experiments.train.variants import TRAININGS, Variants, add_options
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
@@ -77,15 +75,18 @@ def main(arguments: list[str]) -> int:
         data = load(args.dataset, args.data)
     line = command(MODULE, arguments)
     named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
-    results = train_variants(named, args.out, data, hold_out=args.hold_out, device=device, line=line)
-    errors = {key: [r["hold_out_error"] for r in own] for key, own in zip(wanted, results.values(), strict=True)}
+    variants = Variants(named, args.out, ("hold_out_error", "seconds"), args.hold_out)
+    results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
+    errors = {
+        key: {seed: r["hold_out_error"] for seed, r in own.items()}
+        for key, own in zip(wanted, results.values(), strict=True)
+    }
     shown = table(args.changes, errors)
     print(f"\n{shown.text()}\n")
     print("Hold-out errors at the best epoch: means over seeds with 95 % intervals, and by how much they are more than")
     print(f"with the recipe itself, seed by seed.  {processor()}.")
     atomic_write_text(args.out / "ablation.csv", table_as_csv([shown]))
-    write_csv(args.out / "trainings.csv", rows(errors))
-    print(f"Saved in {args.out}: ablation.csv has this table, trainings.csv every training.")
+    print(f"Saved in {args.out}: ablation.csv has this table, {TRAININGS} every training.")
     return 0
 
 
@@ -100,11 +101,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
     p.add_argument("--subset", type=int, metavar="N", help="use N images, chosen at random from the seed")
     p.add_argument("--hold-out", type=int, default=5000, metavar="N", help="images that judge (default 5000)")
-    p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
-    p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
-    p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
-    p.add_argument("--out", type=Path, default=Path("runs/ablation"), help="default runs/ablation")
-    p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+    add_options(p, "runs/ablation")
     return p
 
 
@@ -115,7 +112,7 @@ def settings(args: argparse.Namespace, network: str, change: str) -> list[CifarS
     return [CifarSettings.of(recipe="hour", **own, seed=seed) for seed in range(args.seeds)]
 
 
-Errors = Mapping[tuple[str, str], Sequence[float]]  # by network and change, in the order of the seeds
+Errors = Mapping[tuple[str, str], Mapping[int, float]]  # by network and change, and by seed
 
 
 def table(changes: Sequence[str], errors: Errors) -> Table:
@@ -127,20 +124,11 @@ def table(changes: Sequence[str], errors: Errors) -> Table:
     for change in changes:
         line: list[Any] = [CHANGES[change].words]
         for network in NETWORKS:
-            own = errors.get((network, change), [])
-            more = [a - b for a, b in zip(own, errors[network, "hour"], strict=False)] if change != "hour" else []
-            line += [t_interval(values) if values else None for values in (own, more)]
+            own, hour = errors.get((network, change), {}), errors[network, "hour"]
+            more = [own[seed] - hour[seed] for seed in own if seed in hour] if change != "hour" else []
+            line += [t_interval(values) if values else None for values in ([*own.values()], more)]
         lines.append(line)
     return Table(columns, lines)
-
-
-def rows(errors: Errors) -> list[dict[str, Any]]:
-    """For trainings.csv: one per training."""
-    return [
-        {"network": network, "change": change, "seed": seed, "hold_out_error": error}
-        for (network, change), own in errors.items()
-        for seed, error in enumerate(own)
-    ]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from experiments.benchmarks.comparison import best_of, compare, competing
@@ -31,12 +30,11 @@ from experiments.benchmarks.contenders import missing
 from experiments.benchmarks.networks import NetworkCase
 from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor
-from experiments.cli.files import write_csv
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import CifarSettings
-from experiments.train.variants import train_variants
+from experiments.train.variants import TRAININGS, Variants, add_options
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
@@ -73,12 +71,13 @@ def main(arguments: list[str]) -> int:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = load(args.dataset, args.data)
-    results = train_variants(wanted, args.out, data, device=device, line=command(MODULE, arguments))
-    table = Table(COLUMNS, [summary(name, wanted[name][0], results[name]) for name in wanted])
+    variants = Variants(wanted, args.out, ("test_error", "test_error_mirrored", "seconds"))
+    line = command(MODULE, arguments)
+    results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
+    table = Table(COLUMNS, [summary(name, wanted[name][0], [*results[name].values()]) for name in wanted])
     print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several; {processor()}.")
     atomic_write_text(args.out / "speedrun.csv", table_as_csv([table]))
-    write_csv(args.out / "trainings.csv", [each for name in wanted for each in rows(name, wanted[name], results[name])])
-    print(f"Saved in {args.out}: speedrun.csv has this table, trainings.csv every training.")
+    print(f"Saved in {args.out}: speedrun.csv has this table, {TRAININGS} every training.")
     if args.pytorch:
         print(f"\n{pytorch(first, first.subset or len(data.train_labels), args.rounds)}")
     return 0
@@ -91,13 +90,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--epochs", type=int, help="default: the recipe's")
     p.add_argument("--scale", type=float, help="multiply every width (default 1)")
     p.add_argument("--subset", type=int, metavar="N", help="train on N images, chosen at random from the seed")
-    p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
-    p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
-    p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
-    p.add_argument("--out", type=Path, default=Path("runs/speedrun"), help="default runs/speedrun")
+    add_options(p, "runs/speedrun")
     p.add_argument("--no-pytorch", dest="pytorch", action="store_false", help="do not time PyTorch")
     p.add_argument("--rounds", type=int, default=5, help="of timing, ours and PyTorch in turns (default 5)")
-    p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     return p
 
 
@@ -108,24 +103,9 @@ def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:
 
 
 def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]]) -> list[Any]:
-    accuracies = ([100 - r[key] for r in results] for key in ("test_error", "test_error_mirrored"))
-    minutes = sum(r["seconds"] for r in results) / len(results) / 60
-    return [name, *map(t_interval, accuracies), minutes, one.epochs, one.parameters]
-
-
-def rows(name: str, own: Sequence[CifarSettings], results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For trainings.csv: one per training."""
-    return [
-        {
-            "variant": name,
-            "seed": one.seed,
-            "epochs": one.epochs,
-            "accuracy": 100 - r["test_error"],
-            "accuracy_mirrored": 100 - r["test_error_mirrored"],
-            "minutes": r["seconds"] / 60,
-        }
-        for one, r in zip(own, results, strict=True)
-    ]
+    accuracies = [[100 - r[key] for r in results] for key in ("test_error", "test_error_mirrored")]
+    numbers = [*accuracies, [r["seconds"] / 60 for r in results]]
+    return [name, *(t_interval(own) if own else None for own in numbers), one.epochs, one.parameters]
 
 
 def pytorch(one: CifarSettings, images: int, rounds: int) -> str:

@@ -14,6 +14,7 @@ from experiments.report.groups import (
     families,
     gap,
     groups,
+    minutes,
     test_error,
     train_error,
 )
@@ -24,6 +25,7 @@ from experiments.tables.html import note, tag
 from experiments.tables.table import Column, Table
 from experiments.train.cifar import PAPERS, CifarSettings
 from minicnn.analysis.statistics import Interval
+from minicnn.nn import describe as summarise
 from reference.paper import TABLE_1, TABLE_2, TABLE_3
 
 BEHIND = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
@@ -198,3 +200,27 @@ def section_41(context: Context) -> Parts:
         "smaller gap for CReLU with as many filters and twice the parameters."
     )
     return [Table(heads, lines, "Section 4.1: training and test error"), note(words, not_comparable([*reduced]))]
+
+
+def controls(context: Context) -> Parts:
+    """The main pair and networks that differ from it in one thing, with what they cost; all against CReLU (half)."""
+    made = {words: groups(own, context.records)[0] for words, own in context.scale.controls.items()}
+    if not made:
+        return [absent("no control is trained at this scale.")]
+    reference = next(iter(made.values()))
+    lines = []
+    for words, group in made.items():
+        summary = summarise(group.settings.build_model(), group.settings.input)
+        measured = [group.interval(measure) for measure in (minutes, train_error, test_error)]
+        against = "" if group is reference else over(differences(group, reference, test_error))
+        cost = [summary.parameters, summary.multiply_adds / 1e6, group.settings.epochs]
+        lines.append([words, *cost, context.runs_of(group), *measured, against])
+    heads = [Column("network"), Column("parameters", ","), Column("million multiply-adds", ".0f"), Column("epochs")]
+    heads += [Column("runs", words=True), Column("minutes", ".0f")]
+    heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column(f"minus {next(iter(made))}", "+.2f")]
+    words = (
+        "All are trained by one recipe. Multiply-adds are those of one image, forwards. Minutes are as they were, also "
+        "where other work shared the machine. The last column has differences of test errors, paired by seed."
+    )
+    reduced = reference.settings.reductions
+    return [Table(heads, lines, f"Controls: {describe(reference)}", "Controls"), note(words, not_comparable(reduced))]

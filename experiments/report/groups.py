@@ -32,6 +32,10 @@ def gap(network: Run) -> float:
     return test_error(network) - train_error(network)
 
 
+def minutes(network: Run) -> float:
+    return network.seconds / 60
+
+
 @dataclass(frozen=True)
 class Group:
     """The trainings of one network, and the runs of those that are finished."""

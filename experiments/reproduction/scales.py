@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.reproduction.steps import Training, convpool, photo, vgg
@@ -29,6 +29,7 @@ class Scale:
 
     meaning       what its results are worth, for the report
     missing       {target: why it, or a part of it, is missing at this scale}
+    controls      networks that may explain the main comparison, CReLU (half) the first: {in words: trainings}
     invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
     generated     whether photographs are generated; with_imagenet takes the user's instead
     """
@@ -42,6 +43,7 @@ class Scale:
     pairs: tuple[Pair, ...]
     photo_pair: Pair
     missing: dict[str, str]
+    controls: Mapping[str, tuple[Training, ...]] = field(default_factory=dict)
     invariance: int | None = None
     ratios: int = 1000
     shown: int = 4
@@ -60,8 +62,9 @@ class Scale:
 
     @property
     def trainings(self) -> tuple[Training, ...]:
-        """The trainings of all tables."""
-        return (*self.table1, *self.table2, *self.table4)
+        """The trainings of all tables, each once."""
+        controls = (one for own in self.controls.values() for one in own)
+        return tuple(dict.fromkeys((*self.table1, *self.table2, *self.table4, *controls)))
 
 
 def seeded(seeds: int, make: Callable[[int], Iterable[Training]]) -> tuple[Training, ...]:
@@ -75,6 +78,29 @@ def pairs(name: str, seeds: int, **settings: Any) -> tuple[Pair, ...]:
         Pair(f"{name}-seed{seed}", *(convpool(*model, **settings, seed=seed) for model in (BASE, HALF)))
         for seed in range(seeds)
     )
+
+
+EQUAL = 0.7071  # of the widths: half of the parameters and of the multiplications, as CReLU (half) has
+
+
+def controls(main: int, seeds: int, shorter: int, **settings: Any) -> dict[str, tuple[Training, ...]]:
+    """CReLU (half) and ReLU (base) with `main` seeds, and with fewer what differs from them in one thing.
+
+    shorter    epochs of ReLU (base) that take as long as all of CReLU (half)
+    """
+
+    def of(seeds: int, model: tuple[str, str], control: str = "", **changed: Any) -> tuple[Training, ...]:
+        return seeded(seeds, lambda seed: [convpool(*model, control=control, **settings | changed, seed=seed)])
+
+    found = {
+        "CReLU (half)": of(main, HALF),
+        "ReLU (base)": of(main, BASE),
+        "ReLU, as large as CReLU (half)": of(seeds, BASE, "equal-size", scale=EQUAL * settings.get("scale", 1.0)),
+        "ReLU (base), trained as long as CReLU (half)": of(seeds, BASE, "equal-time", epochs=shorter),
+    }
+    if found["CReLU (half)"][0].settings.looks_linear:
+        found["CReLU (half), no looks-linear start"] = of(seeds, HALF, "usual-start", looks_linear=False)
+    return found
 
 
 TINY_PHOTOS: dict[str, Any] = {"scale": 0.1, "side": 48, "crop": 40, "epochs": 2, "batch": 16}
@@ -108,6 +134,7 @@ def smoke(seeds: int | None = None) -> Scale:
         pairs=pairs("textures", seeds or 2, **common),
         photo_pair=photo_pair(**TINY_PHOTOS, generated=True),
         missing={"table4": NO_PHOTOGRAPHS},
+        controls=controls(seeds or 2, 1, 2, **common),
         invariance=200,
         ratios=100,
         shown=3,
@@ -158,6 +185,7 @@ def cpu(seeds: int | None = None) -> Scale:
 def hours(seeds: int | None = None) -> Scale:
     whole: dict[str, Any] = {"recipe": "hour"}
     hundred, deep = whole | {"dataset": "cifar100"}, whole | {"scale": 0.5}
+    voting = whole | {"protocol": "folds", "scale": 0.25, "epochs": 5}
     several, fewer, few = seeds or 5, min(seeds or 3, 3), min(seeds or 2, 2)
     main, others = (HALF, BASE), (("crelu", "base"), ("avr", "base"))
     return Scale(
@@ -172,6 +200,7 @@ def hours(seeds: int | None = None) -> Scale:
             *seeded(several, lambda seed: (convpool(*model, **whole, seed=seed) for model in main)),
             *seeded(few, lambda seed: (convpool(*model, **whole, seed=seed) for model in others)),
             *seeded(fewer, lambda seed: (convpool(*model, **hundred, seed=seed) for model in main)),
+            *(convpool(*model, **voting) for model in main),
             convpool("relu", "double", **whole),
         ),
         table2=seeded(fewer, lambda seed: (vgg(at, **deep, seed=seed) for at in ((), (1, 3, 5)))),
@@ -179,10 +208,12 @@ def hours(seeds: int | None = None) -> Scale:
         pairs=(*pairs("cifar10", several, **whole), *pairs("cifar100", fewer, **hundred)),
         photo_pair=photo_pair(**TINY_PHOTOS, generated=True),
         missing={
-            "table1": "On CIFAR-100, only the ReLU baseline and CReLU (half) are trained; no Average and Vote",
+            "table1": "On CIFAR-100, only the ReLU baseline and CReLU (half) are trained; Average and Vote of both on "
+            "CIFAR-10, with a quarter of the widths and five epochs",
             "table2": "CIFAR-10 only, half of the widths, two networks; no Average and Vote",
             "table4": NO_PHOTOGRAPHS,
         },
+        controls=controls(several, fewer, 11, **whole),  # of ReLU: as long as 17 of CReLU (half)
         invariance=1000,
         ratios=300,
     )

@@ -24,12 +24,14 @@ class Training:
     """A training that follows a protocol.
 
     generated    whether it is on generated pictures: it must not be mistaken for one on photographs
+    control      what sets it apart from the training that it is a control of, as the end of its name
     """
 
     settings: Any  # CifarSettings or ImagenetSettings
     protocol: str = "plain"
     folds: int = 10
     generated: bool = False
+    control: str = ""
 
     @property
     def module(self) -> str:
@@ -43,7 +45,7 @@ class Training:
 
     @property
     def name(self) -> str:
-        kind = "-generated" if self.generated else ""
+        kind = ("-generated" if self.generated else "") + (f"-{self.control}" if self.control else "")
         return self.settings.name + kind + ("" if self.protocol == "plain" else f"-{self.protocol}")
 
     @property
@@ -118,8 +120,10 @@ class Analysis:
 Step = Training | Analysis
 
 
-def convpool(act: str, width: str, protocol: str = "plain", folds: int = 10, **settings: Any) -> Training:
-    return Training(CifarSettings.of(act=act, width=width, **settings), protocol, folds)
+def convpool(
+    act: str, width: str, protocol: str = "plain", folds: int = 10, control: str = "", **settings: Any
+) -> Training:
+    return Training(CifarSettings.of(act=act, width=width, **settings), protocol, folds, control=control)
 
 
 def vgg(at: tuple[int, ...], protocol: str = "plain", **settings: Any) -> Training:

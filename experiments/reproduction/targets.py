@@ -54,6 +54,10 @@ def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[
     return [*([GENERATE] if scale.generated else []), *of] if has_photographs(scale, files) else []
 
 
+def controls(scale: Scale, files: Files) -> list[Step]:
+    return [one for own in scale.controls.values() for one in own]
+
+
 def pairing(scale: Scale, pair: Pair) -> Analysis:
     return _analysis("pairing", pair, (pair.relu, pair.crelu), makes=("{}/histograms.png",))
 
@@ -144,6 +148,7 @@ TARGETS: dict[str, Target] = {
         Target("tableS1", "reconstruction ratios after max pooling", on_pairs(reconstruction, photographs=False)),
         Target("networks", "the networks of Tables S2 to S13, their parameters counted", nothing, _SUPPLEMENT),
         Target("gap", "section 4.1: training and test error, from the runs of table1", table1, ("section4.1",)),
+        Target("controls", "what explains the main comparison: equal size, equal time, equal start", controls),
         Target("figure1", "filters of AlexNet beside their pairing filters (--alexnet)", alexnet),
         Target("figure2", "histograms of the cosines of pairs, AlexNet (--alexnet)", alexnet),
         Target("figure3", "the same for networks with CReLU", on_pairs(pairing, photographs=True)),

@@ -1,46 +1,119 @@
-"""Trainings that differ in a few settings, each with several seeds: for comparisons that one command makes."""
+"""Trainings that differ in a few settings, each with several seeds: for comparisons that one command makes.
+
+Their results are in `trainings.csv`, one row each, written after every training.  Such a file can be read again
+(`known`): what is in it counts as done, also on another machine.  A row belongs to a training if the fingerprint of its
+settings is the same.
+"""
 
 from __future__ import annotations
 
+import argparse
+import csv
+import hashlib
+import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import interruptible
+from experiments.cli.app import UsageError, interruptible
+from experiments.cli.files import write_csv
 from experiments.train.cifar import CifarSettings
 from experiments.train.protocols import follow, plain
 from experiments.train.session import run_job
 from minicnn.backend import Device
 from minicnn.data.dataset import Dataset
 
+TRAININGS = "trainings.csv"
+Results = dict[str, dict[int, dict[str, Any]]]  # by variant and seed
 
-def train_variants(
-    wanted: Mapping[str, Sequence[CifarSettings]],
-    out: Path,
-    data: Dataset,
-    *,
-    hold_out: int = 0,
-    device: Device,
-    line: str,
-) -> dict[str, list[dict[str, Any]]]:
-    """The results of all trainings, by the name of the variant and in the order of its seeds.
 
-    Seed by seed, so that an interruption leaves variants that can be compared.  Each training has the folder
-    out/variant/name; what is finished there is not done again, and what was interrupted continues.  `line` is the
-    command that does so.
+def add_options(p: argparse.ArgumentParser, out: str) -> None:
+    """What all commands have that train variants."""
+    p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
+    p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
+    p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
+    p.add_argument("--out", type=Path, default=Path(out), help=f"default {out}")
+    p.add_argument(
+        "--import",
+        type=Path,
+        dest="imported",
+        metavar="FILE",
+        help=f"{TRAININGS} of an earlier run: what is in it is not trained again",
+    )
+    p.add_argument("--report", action="store_true", help="train nothing: show what is finished")
+    p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
+
+
+@dataclass(frozen=True)
+class Variants:
+    """Trainings by the name of the variant, in the order of its seeds.
+
+    hold_out    images kept from training, which judge
+    kept        the numbers of a result that trainings.csv has
     """
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
-    total, done = sum(map(len, wanted.values())), 0
-    for i in range(max(map(len, wanted.values()))):
-        for name, own in wanted.items():
-            done += 1
-            print(f"\n{name}, seed {own[i].seed} (training {done} of {total})", file=sys.stderr)
-            folder = out / name.replace(" ", "-") / own[i].name
-            with interruptible(line, folder) as stop:
-                run = partial(run_job, device=device, resume=True, command=line, stop=stop)
-                result = follow(plain(own[i], folder, data, hold_out), run)
-            assert result is not None
-            results[name].append(result)
-    return results
+
+    wanted: Mapping[str, Sequence[CifarSettings]]
+    out: Path
+    kept: Sequence[str]
+    hold_out: int = 0
+
+    def run(
+        self, data: Dataset, *, device: Device, line: str, known: Path | None = None, report: bool = False
+    ) -> Results:
+        """The results of all trainings; with `report`, of those that are finished.
+
+        Seed by seed, so that an interruption leaves variants that can be compared.  Each training has the folder
+        out/variant/name; what is finished there is not done again, and what was interrupted continues.  `line` is the
+        command that does so.
+        """
+        there = read_trainings(known, self.kept) if known is not None else {}
+        results: Results = {name: {} for name in self.wanted}
+        total = sum(map(len, self.wanted.values()))
+        for done, (name, one) in enumerate(self._in_turn(), 1):
+            folder = self.out / name.replace(" ", "-") / one.name
+            finished = (folder / "result.json").exists()
+            if (found := there.get(self.fingerprint(one))) is not None and not finished:
+                results[name][one.seed] = found
+            elif finished or not report:
+                print(f"\n{name}, seed {one.seed} (training {done} of {total})", file=sys.stderr)
+                with interruptible(line, folder) as stop:
+                    job = partial(run_job, device=device, resume=True, command=line, stop=stop)
+                    result = follow(plain(one, folder, data, self.hold_out), job)
+                assert result is not None
+                results[name][one.seed] = result
+            self.save(results)
+        return results
+
+    def _in_turn(self) -> Iterator[tuple[str, CifarSettings]]:
+        for i in range(max(map(len, self.wanted.values()))):
+            for name, own in self.wanted.items():
+                yield name, own[i]
+
+    def save(self, results: Results) -> None:
+        """One row per training that is finished."""
+        rows = [
+            {"variant": name, "seed": one.seed, "settings": self.fingerprint(one)}
+            | {key: results[name][one.seed][key] for key in self.kept}
+            for name, own in self.wanted.items()
+            for one in own
+            if one.seed in results[name]
+        ]
+        self.out.mkdir(parents=True, exist_ok=True)
+        write_csv(self.out / TRAININGS, rows)
+
+    def fingerprint(self, settings: CifarSettings) -> str:
+        """Equal for trainings with the same settings and as many images held out."""
+        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def read_trainings(path: Path, kept: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The numbers of each row of trainings.csv, by the fingerprint of its settings."""
+    try:
+        with open(path, newline="") as file:
+            return {row["settings"]: {key: float(row[key]) for key in kept} for row in csv.DictReader(file)}
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise UsageError(f"--import: {path} is not a {TRAININGS} of this command ({error!r})") from None

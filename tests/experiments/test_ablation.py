@@ -3,11 +3,13 @@
 import csv
 import json
 import shlex
+import shutil
 
 import pytest
 
 from experiments import ablation
 from experiments.cli.app import UsageError
+from experiments.train.variants import Variants
 
 SMALL = shlex.split(
     "--dataset textures --scale 0.03 --subset 200 --hold-out 100 --epochs 1 --device cpu "
@@ -27,12 +29,12 @@ def test_table_and_file(tmp_path, capsys):
     with open(tmp_path / "runs/ablation/trainings.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10
-    errors = {(row["network"], row["change"], row["seed"]): float(row["hold_out_error"]) for row in rows}
+    errors = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in rows}
     (folder,) = (tmp_path / "runs/ablation/no-shifts-relu").glob("*-seed1")
-    assert errors["ReLU (base)", "no-shifts", "1"] == json.loads((folder / "result.json").read_text())["hold_out_error"]
+    assert errors["no-shifts relu", "1"] == json.loads((folder / "result.json").read_text())["hold_out_error"]
     settings = json.loads((folder / "config.json").read_text())["settings"]
     assert (settings["recipe"], settings["shift"], settings["act"]) == ("hour", 0, "relu")
-    more = [errors["ReLU (base)", "no-shifts", seed] - errors["ReLU (base)", "hour", seed] for seed in "01"]
+    more = [errors["no-shifts relu", seed] - errors["hour relu", seed] for seed in "01"]
     (line,) = [line for line in shown.splitlines() if line.startswith("no shifts")]
     assert f"{sum(more) / 2:+.2f} ± " in line
     (line,) = [line for line in shown.splitlines() if line.startswith("no looks-linear start")]
@@ -44,6 +46,29 @@ def test_table_and_file(tmp_path, capsys):
     before = (folder / "checkpoint.npz").stat().st_mtime_ns
     assert ablation.main([*SMALL, "--seeds", "2"]) == 0
     assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
+    known = shutil.move(tmp_path / "runs/ablation/trainings.csv", tmp_path / "known.csv")
+    shutil.rmtree(tmp_path / "runs")
+    capsys.readouterr()
+    assert ablation.main([*SMALL, "--seeds", "2", "--import", str(known)]) == 0  # on another machine
+    assert f"{sum(more) / 2:+.2f} ± " in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "runs/ablation").iterdir() if path.is_dir()] == []
+
+
+def test_a_report_shows_what_is_finished_and_compares_by_seeds(tmp_path, capsys):
+    """Of the recipe seed 1 is known and of the change both: by seed 1 alone it is 3 more."""
+    args = ablation.parser().parse_args([*SMALL, "--seeds", "2"])
+    made = {f"{name} relu": ablation.settings(args, "ReLU (base)", name) for name in ("hour", "no-shifts")}
+    variants = Variants(made, tmp_path, ("hold_out_error", "seconds"), hold_out=100)
+    numbers = {"hour relu": {1: 20.0}, "no-shifts relu": {0: 99.0, 1: 23.0}}
+    variants.save(
+        {name: {s: {"hold_out_error": e, "seconds": 1.0} for s, e in own.items()} for name, own in numbers.items()}
+    )
+    assert ablation.main([*SMALL, "--seeds", "2", "--report", "--import", str(tmp_path / "trainings.csv")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no shifts")]
+    assert line.split()[-2:] == ["+3.00", "(1)"]
+    other = ["--epochs", "2", "--seeds", "2", "--report", "--import", str(tmp_path / "trainings.csv")]
+    assert ablation.main([*SMALL, *other]) == 0  # other settings: not these trainings
+    assert "+3.00" not in capsys.readouterr().out
 
 
 def test_every_change_is_one():
@@ -61,6 +86,7 @@ def test_nonsense_is_refused(capsys):
     for wrong, message in (
         (["--changes", "nothing"], "unknown: nothing; choose from hour, sgd"),
         (["--seeds", "0"], "--seeds must be positive"),
+        (["--import", "nothing.csv"], "--import: nothing.csv is not a trainings.csv of this command"),
         (["--hold-out", "200"], "cannot hold out 200 of 200 training images"),
     ):
         with pytest.raises((SystemExit, UsageError)) as caught:

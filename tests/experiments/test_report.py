@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_the_board_answers_a_question_by_its_interval(tmp_path, differences, ver
 
 @pytest.mark.parametrize(("smaller", "allowed"), [(1.0, "also"), (0.0, "not")])
 def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed):
-    """The error has p = 0.038 (t = 5, two degrees of freedom).  Beside a gap with p = 0 Holm's method compares that with
+    """The error has p = 0.038 (t = 5, two degrees of freedom).  Beside a gap with p = 0 Holm's method compares it with
     0.05, beside one with p = 1 with 0.025."""
     scale, shift = tiny(3, pairs=()), 5 / 3**0.5
     for training in scale.table1:
@@ -304,6 +305,21 @@ def test_the_gap_is_compared_with_that_of_the_baseline_by_seeds(tmp_path):
     _, text = read(report(tmp_path, scale, ("gap",)))
     assert "CReLU (half x0.04), Textures 20.00 ± 0.00 23.50 ± 6.35 3.50 ± 6.35 -1.50 ± 6.35 " in text
     assert "Not comparable with the paper: textures is not CIFAR" in text
+
+
+def test_controls_are_compared_with_the_main_network_by_seeds(tmp_path):
+    """Two seeds of the main network, 30 and 31, and of a control, 29 and 30.5: less by 1 and 0.5, ± 12.706 x 0.25."""
+    scale = tiny(2, pairs=())
+    relu, crelu = ([t for t in scale.table1 if t.settings.act == act] for act in ("relu", "crelu"))
+    for own, errors in ((crelu, (30.0, 31.0)), (relu, (29.0, 30.5))):
+        for training, error in zip(own, errors, strict=True):
+            write_run(tmp_path, training, train=20.0, test=error)
+    scale = replace(scale, controls={"ours": tuple(crelu), "smaller": tuple(relu)})
+    path = report(tmp_path, scale, ("controls",))
+    _, text = read(path)
+    assert "minus ours" in text
+    assert "seed 0 , seed 1 1 ± 0 20.00 ± 0.00 29.75 ± 9.53 -0.75 ± 3.18" in text
+    assert "no control is trained" in read(report(tmp_path, tiny(2), ("controls",)))[1]
 
 
 def test_a_seed_that_is_not_analysed_is_named_and_the_others_count(paired):

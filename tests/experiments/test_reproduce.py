@@ -85,9 +85,31 @@ def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_all_with_one_re
     scale = SCALES["hours"](None)
     first = [(t.settings.act, t.settings.width, t.settings.seed) for t in scale.table1[:10]]
     assert first == [(*model, seed) for seed in range(5) for model in (("crelu", "half"), ("relu", "base"))]
-    assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table1}) == 1
+    alone = [t for t in scale.table1 if t.protocol == "plain"]
+    assert {(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in alone} == {("hour", 17, 1.0)}
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
-    assert all(t.settings.scale == 1 for t in scale.table1)
+    voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
+    assert voting == [("crelu", "half"), ("relu", "base")]
+
+
+def test_controls_differ_from_the_main_pair_in_one_thing():
+    scale = SCALES["hours"](None)
+    main, base, *others = [own[0] for own in scale.controls.values()]
+    assert {main, base} <= set(scale.table1)
+    names = [one.name for one in scale.trainings]
+    assert len(names) == len(set(names))  # also where the settings have no place in the name
+
+    def changed(one, other):
+        mine, yours = one.settings.as_json(), other.settings.as_json()
+        return {key for key in mine if mine[key] != yours[key]}
+
+    assert [changed(one, of) for one, of in zip(others, (base, base, main), strict=True)] == [
+        {"scale"},
+        {"epochs"},
+        {"looks_linear"},
+    ]
+    equal_size = others[0].settings.parameters / main.settings.parameters
+    assert equal_size == pytest.approx(1, abs=0.005)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -208,7 +230,10 @@ def test_an_export_is_a_few_files_and_stands_for_the_runs(finished, tmp_path, ca
         "runs/predictions.npz",
         f"runs/{looked_at}/weights.npz",
         "tables/README.md",
-        *(f"tables/{name}.csv" for name in ("against-the-baseline", "runs", "table-1", "table-6", "what-was-reduced")),
+        *(
+            f"tables/{name}.csv"
+            for name in ("against-the-baseline", "board", "runs", "table-1", "table-6", "what-was-reduced")
+        ),
     ]
     assert run("table1", "table6", "tableS1", "--out", str(tmp_path), "--import", str(export)) == 0
     shown = capsys.readouterr().out

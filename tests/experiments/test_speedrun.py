@@ -34,9 +34,9 @@ def test_table_and_file(tmp_path, capsys):
     ]  # fmt: skip
     folder = tmp_path / "runs/speedrun/relu-learned/textures-sprint-relu-learned-x0.05-sprint1-seed1"
     result = json.loads((folder / "result.json").read_text())
-    assert float(rows[3]["accuracy"]) == pytest.approx(100 - result["test_error"])
-    assert float(rows[3]["accuracy_mirrored"]) == pytest.approx(100 - result["test_error_mirrored"])
-    mean = sum(float(row["accuracy"]) for row in rows[2:]) / 2
+    assert float(rows[3]["test_error"]) == pytest.approx(result["test_error"])
+    assert float(rows[3]["test_error_mirrored"]) == pytest.approx(result["test_error_mirrored"])
+    mean = 100 - sum(float(row["test_error"]) for row in rows[2:]) / 2
     assert f"relu-learned  {mean:.2f} ± " in shown
     before = (folder / "checkpoint.npz").stat().st_mtime_ns
     assert speedrun.main([*SMALL, "--seeds", "2"]) == 0
