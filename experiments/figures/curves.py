@@ -13,14 +13,20 @@ from experiments.figures.style import new_figure, save_figure
 from minicnn.data.dataset import Dataset
 
 
-def draw_curves(path: Path, history: list[dict[str, Any]], result: dict[str, Any], *, title: str) -> None:
-    """Loss and error of one training by epoch, the final test error as a line."""
+def draw_curves(
+    path: Path, history: list[dict[str, Any]], result: dict[str, Any], *, title: str, smoothed: bool = False
+) -> None:
+    """Loss and error of one training by epoch, the final test error as a line.
+
+    smoothed    whether the training loss is that of smoothed labels, which is higher than the plain one beside it
+    """
     figure = new_figure(path, 9, 3.8)
     if figure is None:
         return
     epochs = [row["epoch"] for row in history]
     for axes, name in zip(figure.subplots(1, 2), ("loss", "error"), strict=True):
-        axes.plot(epochs, [row[f"train_{name}"] for row in history], "o-", ms=3, label="training, as it went")
+        how = ", labels smoothed" if smoothed and name == "loss" else ""
+        axes.plot(epochs, [row[f"train_{name}"] for row in history], "o-", ms=3, label=f"training, as it went{how}")
         if history[0][f"hold_out_{name}"] is not None:
             axes.plot(epochs, [row[f"hold_out_{name}"] for row in history], "s-", ms=3, label="held out")
         test = result[f"test_{name}"]

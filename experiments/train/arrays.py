@@ -134,4 +134,5 @@ class ArraySession(Session):
 
     def _leave(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         write_predictions(self.folder, probabilities, self.job.data.test_labels)
-        draw_curves(self.folder / "curves.png", self.history, result, title=self.settings.name)
+        smoothed = self.settings.smoothing > 0
+        draw_curves(self.folder / "curves.png", self.history, result, title=self.settings.name, smoothed=smoothed)
