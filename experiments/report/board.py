@@ -78,7 +78,8 @@ def board(context: Context) -> Parts:
     """One table of questions per set of networks that were trained alike."""
     words = (
         "What the paper claims, question by question, and what these networks show. A verdict is given only where "
-        "a 95 % interval over seeds allows one."
+        "a 95 % interval over seeds allows one; 'at once' means that it stands when Holm's method allows for the "
+        "number of questions."
     )
     found: Parts = [tag("p", words)]
     for family in families(groups(context.scale.table1, context.records)):
@@ -119,7 +120,7 @@ def sure(question: Question, safe: set[float], asked: int) -> str:
     n, p = question.interval.n, question.p
     if p is None:
         return "one pair of networks"
-    allowed = f"; also among {asked} questions" if p in safe else f"; not among {asked} questions" if p <= 0.05 else ""
+    allowed = f"; also for all {asked} at once" if p in safe else f"; not for all {asked} at once" if p <= 0.05 else ""
     return f"{n} pairs, p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}{allowed}"
 
 

@@ -155,7 +155,7 @@ def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed
         write_run(tmp_path, training, train=test - 5.0 + (0.0 if relu else smaller), test=test)
     rows = board(report(tmp_path, scale))
     assert rows[QUESTION]["verdict"] == "shown"
-    assert rows[QUESTION]["how sure"] == f"3 pairs, p = 0.038; {allowed} among 2 questions"
+    assert rows[QUESTION]["how sure"] == f"3 pairs, p = 0.038; {allowed} for all 2 at once"
 
 
 def test_the_board_takes_the_mean_over_layers(paired):
