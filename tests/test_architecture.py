@@ -63,7 +63,7 @@ FOLDERS = [
     {"cli", "statements", "tables"},
     {"figures"},
     {"train"},
-    {"analyses", "benchmarks"},
+    {"analyses", "benchmarks", "explorer"},
     {"reproduction"},
     {"report"},
 ]
