@@ -34,9 +34,13 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--data", type=Path, help="folder or archive with the data set (default: the cache, else download)")
     p.add_argument("--images", type=int, default=10, help="test images in the page, one per class (default 10)")
     p.add_argument("--out", type=Path, default=Path("explore.html"), help="default explore.html")
+    p.add_argument("--dry-run", action="store_true", help="say what would be written, and stop")
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=("images",))
+    if args.dry_run:
+        print(f"would write {args.out}, from {', '.join(map(str, [args.run, *args.beside]))}")
+        return 0
     run, *others = open_runs([args.run, *args.beside])
     with hint("--data names a folder or an archive with the data set"):
         data = load(run.settings.dataset, args.data)

@@ -163,5 +163,9 @@ def test_packages_and_their_files_are_all_listed():
             elif path.suffix not in (".py", ".pyc"):
                 other.add((package, f"*{path.suffix}"))
     assert set(listed["packages"]) == packages
-    kinds = {(package, f"*{Path(name).suffix}") for package, names in listed["package-data"].items() for name in names}
+    kinds = {
+        (".".join((package, *Path(name).parent.parts)), f"*{Path(name).suffix}")
+        for package, names in listed["package-data"].items()
+        for name in names
+    }
     assert kinds == other
