@@ -111,9 +111,7 @@ class Browser:
     def open(self, page, width=1280, height=900, dark=False):
         """Load a file, at this width, and wait until all of it is there."""
         self.errors, self.requests, self._loaded = [], [], False
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
-        )
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=Path(page).resolve().as_uri())
