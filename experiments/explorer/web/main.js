@@ -19,6 +19,7 @@ function unpackContent() {
 
 const page = {
   views: [pathView, phasesView, poolingView],
+  picture: 0, // the number of the newest one
 
   start() {
     this.content = unpackContent();
@@ -44,7 +45,7 @@ const page = {
   async read(file) {
     if (!file) { this.say("Nothing was dropped that is a file."); return; }
     try {
-      this.choose(await readPicture(file), file.name || "your picture");
+      await this.choose(await readPicture(file), file.name || "your picture");
     } catch (error) {
       this.say(error.message);
     }
@@ -64,7 +65,9 @@ const page = {
     }
   },
 
-  choose(bytes, name, button = null) {
+  /* The classes and the maps at once, the other views after them, one at a time, so that the page stays alive. */
+  async choose(bytes, name, button = null) {
+    const mine = ++this.picture;
     for (const one of $("pictures").children) one.setAttribute("aria-pressed", String(one === button));
     $("chosen").replaceChildren(pictureCanvas(bytes, name), element("figcaption", {}, name));
     this.say("");
@@ -72,7 +75,11 @@ const page = {
     const probabilities = softmax(found[found.length - 1].y.data);
     this.state = { content: this.content, bytes, x, found, probabilities };
     $("took").textContent = `The network took ${Math.round(performance.now() - since)} ms in this page.`;
-    for (const view of this.views) view.update(this.state);
+    for (const view of this.views) {
+      view.update(this.state);
+      await new Promise(resolve => setTimeout(resolve));
+      if (mine !== this.picture) return;
+    }
   },
 };
 

@@ -35,7 +35,10 @@ const phasesView = {
     const F = this.conv1.w.filters, y = this.state.found[1].y;
     const kept = likeMap(y, y.data.map((v, i) => (this.keep(i % F, i % (2 * F) < F ? 1 : -1) ? v : 0)));
     // from conv1: the responses that are known, all at once
-    const one = leastSquares(this.conv1, responses(y, this.conv1), knownResponses(y, this.keep.bind(this)), SIDE, SIDE, STEPS.conv1);
+    const known1 = knownResponses(y, this.keep.bind(this)), each = known1.reduce((a, b) => a + b, 0) / (SIDE * SIDE);
+    $("phases-words").textContent = `Known: ${each.toFixed(1)} of ${F} responses per pixel, and a pixel is 3 numbers. ` +
+      (each < 3 ? "That is too little." : each < F ? "That may still be enough for conv1; conv2 sees only what is left." : "Nothing is lost.");
+    const one = leastSquares(this.conv1, responses(y, this.conv1), known1, SIDE, SIDE, STEPS.conv1);
     const from1 = await this.run(one, mine);
     if (from1 === null) return;
     this.result("phases-conv1", from1, x, bytes);
