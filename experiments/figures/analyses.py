@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.figures.style import new_figure, save_figure
+from experiments.figures.style import network_colour, new_figure, save_figure
 from minicnn.analysis.correlation import Correlation
 
+MARKERS = ("o", "s", "^", "D")  # of networks of one kind, which share a colour
 OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
 
 
@@ -78,12 +79,13 @@ def draw_invariance(path: Path, panels: Mapping[str, Mapping[str, Mapping[str, f
     plots = figure.subplots(1, len(panels), sharey=True, squeeze=False).ravel()
     layers = max((scores for lines in panels.values() for scores in lines.values()), key=len)
     for axes, (title, lines) in zip(plots, panels.items(), strict=True):
-        trained = 0
+        used: list[str] = []
         for label, scores in lines.items():
-            control = label.startswith("untrained")
-            style = {"ls": "--", "lw": 1, "alpha": 0.7} if control else {"marker": "o", "ms": 4}
-            trained += not control
-            axes.plot(range(len(scores)), list(scores.values()), color=f"C{trained - 1}", label=label, **style)
+            control, colour = label.startswith("untrained"), network_colour(label.removeprefix("untrained "))
+            marker = MARKERS[used.count(colour) % len(MARKERS)]
+            style = {"ls": "--", "lw": 1, "alpha": 0.7} if control else {"marker": marker, "ms": 4}
+            axes.plot(range(len(scores)), list(scores.values()), color=colour, label=label, **style)
+            used += [] if control else [colour]
         axes.set_xticks(range(len(layers)), list(layers), rotation=45, fontsize=8)
         axes.set(xlabel="layer", title=title)
         axes.title.set_fontsize(9)

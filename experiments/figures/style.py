@@ -10,6 +10,12 @@ from typing import Any
 from minicnn.checkpoint import atomic_write
 
 COLOURS = 128  # of a plot, including the shades at the edges of letters
+NETWORKS = {"ReLU": "C0", "CReLU": "C1", "AVR": "C2"}  # the colour of a kind of network, in every figure
+
+
+def network_colour(label: str) -> str:
+    """By the label of a network, such as "CReLU (half)"; others have one colour."""
+    return NETWORKS.get(label.partition(" ")[0], "C4")
 
 
 def new_figure(path: Path, width: float, height: float) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -101,12 +102,12 @@ def reductions(context: Context, targets: Sequence[Target]) -> Parts:
                 ", ".join(reduced) or "nothing",
             ]
         )
-    missing = [tag("li", tag("strong", f"{name}: "), why) for name, why in context.scale.missing.items()]
+    missing = [tag("li", tag("strong", f"{in_words(name)}: "), why) for name, why in context.scale.missing.items()]
     if not has_photographs(context.scale, context.files):
         missing.append(tag("li", tag("strong", "table4, table5: "), "not run: needs --imagenet DIR"))
     left = [target.name for target in TARGETS.values() if target not in targets]
     if left:
-        missing.append(tag("li", tag("strong", "not asked for: "), ", ".join(left)))
+        missing.append(tag("li", tag("strong", "not asked for: "), ", ".join(map(in_words, left))))
     heads = [
         Column("data, network"),
         *(Column(w, words=True) for w in ("networks", "finished", "reduced against the paper")),
@@ -116,6 +117,11 @@ def reductions(context: Context, targets: Sequence[Target]) -> Parts:
         Table(heads, lines, "What was reduced"),
         tag("ul", missing) if missing else tag("p", "Nothing is left out."),
     ]
+
+
+def in_words(target: str) -> str:
+    """Table 1 for table1."""
+    return re.sub(r"^(table|figure)(?=[S\d])", lambda found: f"{found[0].capitalize()} ", target)
 
 
 def runs(context: Context) -> Parts:

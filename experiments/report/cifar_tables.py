@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.figures.charts import Bar, interval_chart
-from experiments.report.context import DATASETS, NOT_HERE, Context, Parts, absent, chart, data_name, not_comparable
+from experiments.report.context import (
+    DATASETS,
+    NOT_HERE,
+    Context,
+    Fold,
+    Parts,
+    absent,
+    chart,
+    data_name,
+    not_comparable,
+)
 from experiments.report.groups import (
     Group,
     compare,
@@ -86,11 +96,11 @@ def describe(group: Group) -> str:
 def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group], series: str) -> Parts:
     by_key = {settings_key(group.settings): group for group in family}
     train, votes = hasattr(rows[0], "train"), any(group.protocol == "folds" for group in family)
-    heads = [Column("network"), Column("parameters", ","), Column("runs", words=True)]
-    heads += [Column("ours: train %", ".2f"), Column("ours: test %", ".2f")]
+    heads = [Column("network"), Column("ours: test %", ".2f"), Column("ours: train %", ".2f")]
     heads += [Column("ours: vote %", ".2f")] if votes else []
-    heads += [Column("paper: train %", ".2f")] if train else []
     heads += [Column(f"paper: {name} %", ".2f") for name in ("Single", "Average", "Vote")]
+    heads += [Column("paper: train %", ".2f")] if train else []
+    heads += [Column("parameters", ","), Column("runs", words=True)]
     lines = []
     for row in rows:
         group = by_key.get(paper_key(row))
@@ -98,15 +108,15 @@ def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[
         lines.append(
             [
                 _name(row) if group is None else group.label,
-                group.settings.parameters if group is not None and group.finished else None,
-                NOT_HERE if group is None else context.runs_of(group),
-                group and group.interval(train_error),
                 group and group.interval(test_error),
+                group and group.interval(train_error),
                 *([group and vote(group)] if votes else []),
-                *([row.train] if train else []),
                 row.single,
                 average,
                 row.vote,
+                *([row.train] if train else []),
+                group.settings.parameters if group is not None and group.finished else None,
+                NOT_HERE if group is None else context.runs_of(group),
             ]
         )
     reduced = family[0].settings.reductions if family else []
@@ -147,10 +157,13 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
         f"one in twenty misses.{folds}"
     )
     bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
-    title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}; left is better"
-    charts = [chart(interval_chart(bars, x="points"), title)] if any(bar.low is not None for bar in bars) else []
+    title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}"
     table = Table(heads, lines, f"Against {base.label}: {describe(base)}", "Against the baseline")
-    return [tag("ul", [tag("li", c.verdict) for c in made]), *charts, table, note(explained)]
+    words = tag("ul", [tag("li", c.verdict) for c in made])
+    if all(bar.low is None for bar in bars):
+        return [words, table, note(explained)]
+    drawn = chart(interval_chart(bars, x="points", left="better", right="worse"), title)
+    return [drawn, Fold("In words and numbers", [words, table, note(explained)])]
 
 
 def table3(context: Context) -> Parts:

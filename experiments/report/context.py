@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from experiments.cli.app import UsageError
@@ -25,7 +25,15 @@ from experiments.tables.html import Html, escape, tag
 from experiments.tables.table import Links, Table
 from experiments.train.archive import portable
 
-Parts = list[Html | Table]  # of a section
+
+class Fold(NamedTuple):
+    """Parts that open at a click on the summary."""
+
+    summary: str
+    parts: Sequence[Html | Table]
+
+
+Parts = list[Html | Table | Fold]  # of a section
 NOT_YET, NOT_HERE = "not run yet", "not at this scale"
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "textures": "Textures", "imagenet": "ImageNet"}
 LINE = 1000  # characters of an embedded picture per line, so that tools for text can cope with the page
@@ -78,7 +86,7 @@ class Context:
         links = [(f"seed {run.settings.seed}", self.address(run.folder)) for run in group.finished.values()]
         missing = len(group.trainings) - len(links)
         unusable = f", {damaged} unusable" if damaged else ""
-        return Links(links, f" ({missing} missing{unusable})" if missing else "")
+        return Links(links, f" ({missing} missing{unusable})" if missing else "", fold="seeds")
 
     def picture(self, path: Path, words: str) -> Html:
         """A PNG file; `words` are its caption, and the text for readers who cannot see it."""

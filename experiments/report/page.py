@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import minicnn
 from experiments.cli.app import UsageError
+from experiments.figures.illustration import compute, draw
 from experiments.report import analyses, appendix, board, cifar_tables, imagenet_tables, invariance, networks, pairs
-from experiments.report.context import Context, Parts
+from experiments.report.context import Context, Fold, Parts, chart
 from experiments.reproduction.targets import Target
 from experiments.tables.html import Html, join, link, tag
 from experiments.tables.table import Table, file_name, write_csv
 from minicnn.checkpoint import atomic_write_text
 
+Part = Html | Table | Fold
 NAME, TABLES = "report.html", "tables"
+IDEA = (
+    "The idea: a filter answers with positive and negative numbers. ReLU drops the negative ones; CReLU passes both "
+    "halves on, and max pooling keeps the largest of each."
+)
 PAPER = "Understanding and Improving Convolutional Neural Networks via Concatenated Rectified Linear Units"
 SECTIONS: dict[str, tuple[str, Callable[[Context], Parts]]] = {
     "table1": ("Table 1: CIFAR-10 and CIFAR-100", cifar_tables.table1),
@@ -44,7 +50,7 @@ def write_report(context: Context, targets: Sequence[Target], command: str, *, k
     """
     sections = sections_of(context, targets, command)
     context.home.mkdir(parents=True, exist_ok=True)
-    write_tables([part for _, parts in sections.values() for part in parts if isinstance(part, Table)], context, keep)
+    write_tables([table for _, parts in sections.values() for table in tables_in(parts)], context, keep)
     atomic_write_text(context.home / NAME, page(context, sections))
     return context.home / NAME
 
@@ -70,6 +76,20 @@ def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
     atomic_write_text(folder / "README.md", f"# The tables of the report\n\n{shown}")
 
 
+def tables_in(parts: Iterable[Part]) -> Iterator[Table]:
+    for part in parts:
+        if isinstance(part, Fold):
+            yield from tables_in(part.parts)
+        elif isinstance(part, Table):
+            yield part
+
+
+def shown(part: Part) -> Html:
+    if isinstance(part, Fold):
+        return tag("details", tag("summary", part.summary), [shown(inner) for inner in part.parts])
+    return part.html() if isinstance(part, Table) else part
+
+
 Sections = dict[str, tuple[str, Parts]]  # by name: title and content
 
 
@@ -88,12 +108,8 @@ def sections_of(context: Context, targets: Sequence[Target], command: str) -> Se
 
 def page(context: Context, sections: Sections) -> Html:
     links = [tag("li", link(title.split(":")[0], f"#{name}")) for name, (title, _) in sections.items()]
-    shown = [
-        tag(
-            "section",
-            tag("h2", title, id=name),
-            [part.html() if isinstance(part, Table) else part for part in parts],
-        )
+    made = [
+        tag("section", tag("h2", title, id=name), [shown(part) for part in parts])
         for name, (title, parts) in sections.items()
     ]
     body = join(
@@ -101,7 +117,7 @@ def page(context: Context, sections: Sections) -> Html:
             tag("a", "To the results", href="#results", class_="skip"),
             header(context),
             tag("nav", tag("ul", links), aria_label="Contents"),
-            tag("main", shown, id="results"),
+            tag("main", made, id="results"),
             tag("footer", "Made by minicnn. Intervals are 95 %; errors are in percent, differences in points."),
         ]
     )
@@ -124,4 +140,5 @@ def header(context: Context) -> Html:
         tag("h1", "The CReLU paper, reproduced"),
         tag("p", tag("cite", PAPER), " (Shang, Sohn, Almeida, Lee; ICML 2016)"),
         tag("p", tag("strong", f"Scale {context.scale.name}: "), f"{context.scale.what}. Written {made}."),
+        chart(draw(compute()), IDEA),
     )

@@ -54,16 +54,22 @@ class Badge(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Words with links, as pairs (words, address or None), and more words after them."""
+    """Words with links, as pairs (words, address or None), and more words after them.
+
+    fold    what they are, such as "seeds": then several are shown at a click, so that a table stays small
+    """
 
     to: Sequence[tuple[str, str | None]]
     rest: str = ""
+    fold: str = ""
 
     def html(self) -> Html:
         found: list[Any] = []
         for words, address in self.to:
             found += [", " if found else None, link(words, address) if address else words]
-        return join([*found, self.rest])
+        if not self.fold or len(self.to) < 2:
+            return join([*found, self.rest])
+        return tag("details", tag("summary", f"{len(self.to)} {self.fold}{self.rest}"), found)
 
 
 @dataclass(frozen=True)

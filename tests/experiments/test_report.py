@@ -202,8 +202,8 @@ def test_single_and_folds_are_reported_as_the_paper_does(tmp_path):
     path = report(tmp_path, tiny(table1=(single, *folds), pairs=()), ("table1",))
     assert "3 folds" not in (path.parent / "tables" / "board.csv").read_text()  # no interval over seeds
     _, text = read(path)
-    assert "10.00 ± 2.48 7.25" in text  # 9, 10, 11
-    assert "9.00 ± 2.48 6.25" in text
+    assert "ReLU (base) 10.00 ± 2.48 2.00 ± 0.00 7.25" in text  # 9, 10, 11
+    assert "CReLU (half) 9.00 ± 2.48 2.00 ± 0.00 6.25" in text
     assert "CReLU (half) is better than ReLU (base) by 1.00 points" in text
     assert "3 paired folds" in text
     assert "recipe paper, 350 epochs, 3 folds" in text
@@ -318,7 +318,7 @@ def test_controls_are_compared_with_the_main_network_by_seeds(tmp_path):
     path = report(tmp_path, scale, ("controls",))
     _, text = read(path)
     assert "minus ours" in text
-    assert "seed 0 , seed 1 1 ± 0 20.00 ± 0.00 29.75 ± 9.53 -0.75 ± 3.18" in text
+    assert "2 seeds seed 0 , seed 1 1 ± 0 20.00 ± 0.00 29.75 ± 9.53 -0.75 ± 3.18" in text
     assert "no control is trained" in read(report(tmp_path, tiny(2), ("controls",)))[1]
 
 

@@ -31,16 +31,28 @@ def points(svg):
 
 def test_charts_put_points_where_they_belong():
     """Error 100 at epoch 1, 50 at epoch 3: the second is to the right, and half as high over 0, the lower edge."""
-    svg = line_chart({"a & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
+    svg = line_chart({"ReLU & b": Line([(1, 100), (3, 50)], (3, 50))}, x="epoch", y="error")
     (x1, y1), (x2, y2) = points(svg)
     bottom = max(float(y) for y in re.findall(r'id="patch_3">\s*<path d="M [\d.]+ ([\d.]+)', svg))
     assert x2 > x1
     assert (bottom - y2) / (bottom - y1) == pytest.approx(0.5, abs=0.01)
-    assert "a &amp; b" in svg
+    assert "ReLU &amp; b" in svg
+
+
+def test_a_kind_of_network_has_one_colour_in_every_chart():
+    lines = {label: Line([(1, 9), (2, 5)], (2, 5)) for label in ("CReLU (half)", "ReLU (base)", "ReLU (double)")}
+    drawn = line_chart(lines, x="epoch", y="error")
+    bars = interval_chart(
+        [Bar("ReLU (base)", 1, 0, 2), Bar("CReLU (half)", 1, 0, 2)], x="points", left="better", right="worse"
+    )
+    assert bars.index("#1f77b4") < bars.index("#ff7f0e")  # blue for ReLU, orange for CReLU
+    assert drawn.index("#ff7f0e") < drawn.index("#1f77b4")
+    assert "better" in bars
+    assert "worse" in bars
 
 
 def test_intervals_are_lines_and_a_single_network_is_a_hollow_dot():
-    svg = interval_chart([Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")
+    svg = interval_chart([Bar("ReLU", -1, -2, 0), Bar("ReLU (one)", 1, None, None)], x="points")
     (low, y), (high, _) = points(svg)
     dots = re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="fill: (\S+); stroke: #1f77b4', svg)
     dots += re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)" style="(fill-opacity: 0); stroke: #1f77b4', svg)
@@ -48,7 +60,9 @@ def test_intervals_are_lines_and_a_single_network_is_a_hollow_dot():
     assert float(dots[0][0]) == pytest.approx((low + high) / 2, abs=0.01)
     assert float(dots[0][1]) == y
     assert "fill-opacity: 0" in svg
-    assert svg == interval_chart([Bar("x", -1, -2, 0), Bar("one", 1, None, None)], x="points")  # to the last byte
+    assert svg == interval_chart(
+        [Bar("ReLU", -1, -2, 0), Bar("ReLU (one)", 1, None, None)], x="points"
+    )  # to the last byte
 
 
 def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path, monkeypatch):
