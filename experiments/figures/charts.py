@@ -65,7 +65,7 @@ def interval_chart(bars: Sequence[Bar], *, x: str, left: str = "", right: str = 
         axes.plot(bar.mean, i, "o", color=ink, mfc=ink if bar.low is not None else "none")
     axes.axvline(0, color="black", lw=1)
     axes.set_yticks(range(len(bars)), [bar.label for bar in bars], fontsize=8)
-    words = f"\N{LEFTWARDS ARROW} {left}        {x}        {right} \N{RIGHTWARDS ARROW}" if left else x
+    words = f"\N{LEFTWARDS ARROW} {left}  ·  {x}  ·  {right} \N{RIGHTWARDS ARROW}" if left else x
     axes.set(xlabel=words, ylim=(len(bars) - 0.5, -0.5))
     axes.grid(alpha=0.3, axis="x")
     return _svg(figure)
