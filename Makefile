@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help demo test lint coverage parity bench clean
+.PHONY: help demo test lint coverage parity bench site clean
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
 	@echo "make test      all tests"
@@ -10,6 +10,7 @@ help:
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
 	@echo "make bench     speed against PyTorch, ONNX Runtime and OpenVINO (installs them), into runs/bench.json: about an hour"
+	@echo "make site      documents, notebooks, report, explorer and annotated source as pages, into build/site"
 	@echo "make clean     remove .venv and caches"
 
 .venv/runs: pyproject.toml
@@ -20,6 +21,10 @@ help:
 
 .venv/installed: .venv/runs
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev,figures]'
+	touch $@
+
+.venv/site: .venv/installed
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[site]'
 	touch $@
 
 .venv/torch: .venv/installed
@@ -51,6 +56,9 @@ parity: .venv/torch
 bench: .venv/rivals
 	mkdir -p runs
 	$(PY) -m experiments.bench --json runs/bench.json
+
+site: .venv/site
+	$(PY) site/build.py build/site
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage *.egg-info build
