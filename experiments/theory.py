@@ -11,7 +11,8 @@ examples:
 
 Every verdict is found anew: a statement is "false" if a counterexample breaks it by more than rounding, while what
 docs/errata.md says instead survives all random cases; it is "undecided" if that fails too, or if a number differs from
-the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.
+the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.  What does not hold
+as printed is grouped by severity: false, a gap, a misprint.
 
 AlexNet's filters are read from an .npz file with the key conv1_w, (filters, channels, height, width), and applied with
 stride 4 and pad 2.  The results are saved in --out as results.json, with --measure as measured.json.
@@ -32,7 +33,7 @@ from experiments.cli.environment import environment
 from experiments.cli.files import write_json
 from experiments.figures.theory import draw_error_curves, draw_statements
 from experiments.statements import STATEMENTS, Statement
-from experiments.statements.checked import check
+from experiments.statements.checked import check, grouped
 from minicnn.backend import CPU
 
 MODULE = "experiments.theory"
@@ -93,7 +94,7 @@ def check_statements(asked: list[Statement], args: argparse.Namespace) -> int:
     saved = {"command": args.line, "seed": args.seed, "environment": environment(CPU)}
     write_json(args.out / "results.json", saved | {"statements": [checked.json() for checked in found]})
     width = min(120, max(80, shutil.get_terminal_size((100, 24)).columns))
-    print("\n\n".join(checked.text(width) for checked in found))
+    print(grouped(found, width))
     if args.figures:
         draw_statements(args.out, args.seed)
     verdicts = sorted(Counter(checked.evidence.verdict for checked in found).items())

@@ -7,7 +7,7 @@ from math import sqrt
 
 import numpy as np
 
-from experiments.statements.base import FALSE, SLACK, Evidence, statement
+from experiments.statements.base import FALSE, MISPRINT, SLACK, Evidence, statement
 from experiments.statements.cases import CASES, complexities, random_classes
 from experiments.statements.composition import example
 from minicnn.theory.rademacher import PROVED
@@ -70,6 +70,7 @@ def rademacher_step(seed: int) -> Evidence:
     where="proof of Theorem 4.1, 'from (S3) to (S5)': sigma_i^j",
     says="B E sup ||[2/L sum_i sigma_i^j f^j(x_i)]_j|| = B sqrt(d) E sup |2/L sum_i sigma_i f(x_i)|.",
     expected=FALSE,
+    severity=MISPRINT,
     corrected="With one sigma_i for all j, as in the definition.  With a sign for each j the left side is larger "
     "(Jensen), so the chain would break.",
     errata="E20",

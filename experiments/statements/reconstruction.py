@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from experiments.statements.base import HOLDS, SLACK, WITH_CONDITIONS, Evidence, statement
+from experiments.statements.base import HOLDS, MISPRINT, SLACK, WITH_CONDITIONS, Evidence, statement
 from minicnn.ops.activation import crelu, crelu_inverse
 from minicnn.theory.frames import norm_bounds, project
 from minicnn.theory.reconstruction import Layer, features, invert
@@ -61,6 +61,7 @@ def crelu_is_invertible(seed: int) -> Evidence:
     where="Proposition 2.1 = S1.1; Algorithm 1",
     says="With x = x' + (x - x'), x' in range(W), x - x' in ker(W): x' is reconstructed from CReLU(W' x).",
     expected=WITH_CONDITIONS,
+    severity=MISPRINT,
     corrected="x - x' in ker(W'), not ker(W), which is a space of coefficients: x' = (W')+ z is the projection of x on "
     "range(W), all of x if rank W = D.",
     errata="E8",
@@ -95,6 +96,7 @@ def span_is_recovered(seed: int) -> Evidence:
     where="Lemma S1.4",
     says="For x in range(W): sigma_min ||x|| <= ||W' x|| <= sigma_max ||x||, the sigmas singular values of V.",
     expected=WITH_CONDITIONS,
+    severity=MISPRINT,
     corrected="They are those of W (V is a space, and its orthonormal basis U has only ones), and sigma_min is the "
     "least that is not 0.  Outside range(W) the lower inequality fails.",
     errata="E9",

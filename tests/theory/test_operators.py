@@ -83,6 +83,15 @@ def test_one_tile_is_the_inverse_and_smaller_ones_approximate_it():
     assert with_tiles.max() / with_tiles.min() < np.linalg.cond(square) / 4
 
 
+@pytest.mark.parametrize("damping", [0.0, 3.0])
+def test_one_tile_inverts_the_damped_operator(damping):
+    generator = np.random.default_rng(0)
+    conv = Convolution(generator.normal(size=(3, 3, 2, 20)), (8, 7), stride=2, pad=1)
+    x = generator.normal(size=(2, 8, 7, 2))
+    damped = conv.frame_operator(x) + damping * x
+    np.testing.assert_allclose(TileInverse(conv, 8, damping=damping)(damped), x, atol=1e-7)
+
+
 # --- devices and bad input ---
 
 
