@@ -37,7 +37,7 @@ def test_mean_ratio_by_hand(s, D, value):
 
 @pytest.mark.parametrize(("s", "D"), [(20, 30), (24, 198), (150, 180), (198, 202), (198, 400)])
 def test_mean_ratio_of_even_dimensions_is_a_fraction(s, D):
-    """Gamma(m + 1/2) / Gamma(m) = sqrt(pi) (2m)! / (4^m m! (m - 1)!): exact, on both sides of where the series begins."""
+    """Gamma(m + 1/2) / Gamma(m) = sqrt(pi) (2m)! / (4^m m! (m - 1)!): exact, before the series begins and after."""
 
     def step(m):
         return Fraction(factorial(2 * m), 4**m * factorial(m) * factorial(m - 1))
