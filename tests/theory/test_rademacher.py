@@ -71,6 +71,7 @@ def test_the_signs_are_half_of_the_cube(points, data):
     signs = np.concatenate((theory.all_signs(0, cut, points), theory.all_signs(cut, 2 ** (points - 1), points)))
     assert {tuple(row) for row in np.concatenate((signs, -signs))} == set(itertools.product((1, -1), repeat=points))
     assert len(signs) == 2 ** (points - 1)
+    assert (signs[:, 0] == 1).all()
 
 
 @given(values=classes, size=st.integers(1, 300))
