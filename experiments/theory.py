@@ -11,8 +11,8 @@ examples:
 
 Every verdict is found anew: a statement is "false" if a counterexample breaks it by more than rounding, while what
 docs/errata.md says instead survives all random cases; it is "undecided" if that fails too, or if a number differs from
-the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.  What does not hold
-as printed is grouped by severity: false, a gap, a misprint.
+the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.  The statements
+are grouped by severity: false, a gap, a misprint, sound.
 
 AlexNet's filters are read from an .npz file with the key conv1_w, (filters, channels, height, width), and applied with
 stride 4 and pad 2.  The results are saved in --out as results.json, with --measure as measured.json.

@@ -119,3 +119,24 @@ def draw_gaps(path: Path, networks: Mapping[str, tuple[Sequence[float], Sequence
     axes.grid(alpha=0.3, axis="x")
     figure.legend(fontsize=8, loc="outside upper right", ncols=2)
     save_figure(figure, path, dpi=100)
+
+
+def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.ndarray]]) -> None:
+    """Singular values of each layer's filters over the largest: {network: {(layer, kind of filters): values}}."""
+    figure = new_figure(path, 4.4 * len(panels) + 0.6, 4.2)
+    if figure is None:
+        return
+    for axes, (label, layers) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+        names = list(dict.fromkeys(layer for layer, _ in layers))
+        for (layer, kind), values in layers.items():
+            shown = values[values > 1e-7 * values[0]] / values[0]
+            share = (np.arange(len(shown)) + 1) / len(values)  # of the dimensions of a window
+            style, name = ("-", layer) if kind == "trained" else (":", None)
+            axes.semilogy(share, shown, style, color=f"C{names.index(layer)}", label=name)
+        axes.set(xlim=(0, 1.02), xlabel="share of the dimensions of a window", title=label)
+        axes.title.set_fontsize(9)
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("singular value / largest")
+    figure.axes[-1].legend(fontsize=8)
+    figure.suptitle("What the filters see of a window: trained (lines) and Gaussian (dots)", fontsize=10)
+    save_figure(figure, path, dpi=100)

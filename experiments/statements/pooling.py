@@ -144,8 +144,8 @@ def pooling_corrected(seed: int) -> Evidence:
 @statement(
     "pooling-shared",
     where="ours, Theorem S1.5 without assumption (S1)",
-    says="||x - x'||/||x|| <= sqrt(1 - l/(mu L)) if at most mu columns of a filter have the same sign; for x in the span "
-    "of all n shifts W also sqrt(1 - lambda+_min(W)/(n lambda_max(W^))).",
+    says="||x - x'||/||x|| <= sqrt(1 - l/(mu L)) if at most mu columns of a filter have the same sign; for x in the "
+    "span of all n shifts W also sqrt(1 - lambda+_min(W)/(n lambda_max(W^))).",
     expected=HOLDS,
     corrected="Proof in docs/errata.md.  mu = 1 is the theorem; the counterexample to assumption (S1) attains it with "
     "mu = D.",

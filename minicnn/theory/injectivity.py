@@ -4,32 +4,34 @@ W (D, K) holds one filter per column; x is what one window sees.  The paper's se
 the information"; here is what that means beside the others.  kappa is the lower Lipschitz constant, the largest number
 with ||rho(W' x + b) - rho(W' y + b)|| >= kappa ||x - y||; an inverse makes errors at most 1 / kappa times longer.
 
-**CReLU** is injective iff rank W = D: the responses are known (b does not matter).  Needs K >= D filters.
-kappa = sigma_min(W) / sqrt 2 exactly.  *Proof.*  For one response, |rho_c(u) - rho_c(v)| >= |u - v| / sqrt 2, with equality
-iff u = -v.  So kappa >= sigma_min / sqrt 2; x = t v, y = -t v with v the least singular vector attains it if b = 0, and
-approaches it as t grows if not.  The upper constant is sigma_max: rho_c is 1-Lipschitz, and an isometry near a generic x.
+**CReLU** is injective iff rank W = D: the responses are known (b does not matter).  Needs K >= D filters. kappa =
+sigma_min(W) / sqrt 2 exactly.  *Proof.*  For one response, |rho_c(u) - rho_c(v)| >= |u - v| / sqrt 2, with equality
+iff u = -v.  So kappa >= sigma_min / sqrt 2; x = t v, y = -t v with v the least singular vector attains it if b = 0,
+and approaches it as t grows if not.  The upper constant is sigma_max: rho_c is 1-Lipschitz, and an isometry near a
+generic x.
 
 **ReLU** is injective iff at every x the filters that fire, S(x) = {i: <w_i, x> + b_i >= 0}, span R^D ("directed
-spanning set", Puthawala et al. 2022).  *Proof.*  If x and y look alike, let m be their midpoint.  For i in S(m) the two
-responses add up to at least 0: either one of them is positive, then both are and they are equal, or both are 0.  So x - y is
-orthogonal to the span of S(m).  Conversely, if S(x) does not span, move x a little along a vector orthogonal to it: the
-responses of S(x) do not change, and the others stay negative.   QED
-Let A be the least eigenvalue of W_S W_S' over all S = S(x).  Then sqrt(A) / 2 <= kappa <= sqrt(A) (Freeman and Haider).
-*Proof.*  Near a generic x the layer is linear, W_S': the right side.  For i in S(m), |ReLU(u) - ReLU(v)| >= |u - v| / 2 as
-u + v >= 0: the left side.   QED        On a convex set (a ball) both statements hold with S(x) for x in that set.
-Without bias K >= 2 D filters are needed: for a generic x, S(x) and S(-x) have no filter in common, and both must span.
-D filters and their negatives, which is what CReLU computes, are enough.
+spanning set", Puthawala et al. 2022).  *Proof.*  If x and y look alike, let m be their midpoint.  For i in S(m) the
+two responses add up to at least 0: either one of them is positive, then both are and they are equal, or both are 0.
+So x - y is orthogonal to the span of S(m).  Conversely, if S(x) does not span, move x a little along a vector
+orthogonal to it: the responses of S(x) do not change, and the others stay negative.   QED
+Let A be the least eigenvalue of W_S W_S' over all S = S(x).  Then sqrt(A) / 2 <= kappa <= sqrt(A) (Freeman and
+Haider). *Proof.*  Near a generic x the layer is linear, W_S': the right side.  For i in S(m), |ReLU(u) - ReLU(v)| >=
+|u - v| / 2 as u + v >= 0: the left side.   QED        On a convex set (a ball) both statements hold with S(x) for x in
+that set. Without bias K >= 2 D filters are needed: for a generic x, S(x) and S(-x) have no filter in common, and both
+must span. D filters and their negatives, which is what CReLU computes, are enough.
 
-**Modulus** is never injective without bias, as x and -x look alike.  Up to that sign it is iff every set of filters or its
-complement spans ("complement property"; Balan, Casazza and Edidin): K >= 2 D - 1.  With d(x, y) = min(||x - y||, ||x + y||)
-its constant is exactly kappa^2 = min over sets S of lambda_min(W_S W_S') + lambda_min(W_T W_T'), T the complement of S.
-*Proof.*  With u = x + y, v = x - y, ||<w, x>| - |<w, y>|| = min(|<w, u>|, |<w, v>|): for the best S the left side is
-sum_S <w, v>^2 + sum_T <w, u>^2, and shortening the longer of u and v makes it smaller without changing d.   QED
-With a bias, x itself can be determined: iff for every S, W_S spans or <w_i, u> = -b_i has no solution u for i in T
-(u is the midpoint of two points that look alike, <w_i, x - y> = 0 for i in S).
+**Modulus** is never injective without bias, as x and -x look alike.  Up to that sign it is iff every set of filters or
+its complement spans ("complement property"; Balan, Casazza and Edidin): K >= 2 D - 1.  With d(x, y) = min(||x - y||,
+||x + y||) its constant is exactly kappa^2 = min over sets S of lambda_min(W_S W_S') + lambda_min(W_T W_T'), T the
+complement of S. *Proof.*  With u = x + y, v = x - y, ||<w, x>| - |<w, y>|| = min(|<w, u>|, |<w, v>|): for the best S
+the left side is sum_S <w, v>^2 + sum_T <w, u>^2, and shortening the longer of u and v makes it smaller without
+changing d.   QED
+With a bias, x itself can be determined: iff for every S, W_S spans or <w_i, u> = -b_i has no solution u for i in T (u
+is the midpoint of two points that look alike, <w_i, x - y> = 0 for i in S).
 
-**Whole layers.**  A convolution with stride 1 on a torus is block diagonal in the Fourier basis: `torus_constants`.  Several
-layers: lower constants multiply to a lower bound, upper ones to an upper bound.
+**Whole layers.**  A convolution with stride 1 on a torus is block diagonal in the Fourier basis: `torus_constants`.
+Several layers: lower constants multiply to a lower bound, upper ones to an upper bound.
 """
 
 from __future__ import annotations
@@ -119,9 +121,9 @@ def torus_constants(w: Array, size: tuple[int, int]) -> Constants:
 def relu_is_injective(W: Array) -> bool:
     """Without bias, exactly, for small W (D, K): does S(x) span for every x?
 
-    If it does not for some x, and v is orthogonal to S(x), then all filters with <w, v> != 0 have <w, x> < 0.  Turning v
-    until its hyperplane holds D - 1 independent filters only shortens the list.  So: for every hyperplane through D - 1
-    independent filters, do the filters outside lie in an open half space?  (A linear program.)  If so, not injective.
+    If it does not for some x, and v is orthogonal to S(x), then all filters with <w, v> != 0 have <w, x> < 0.  Turning
+    v until its hyperplane holds D - 1 independent filters only shortens the list.  So: for every hyperplane through
+    D - 1 independent filters, do the filters outside lie in an open half space?  (A linear program.)  If so, it is not.
     """
     host = _small("relu_is_injective", W, math.comb(W.shape[1], W.shape[0] - 1))
     D, K = host.shape

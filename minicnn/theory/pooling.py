@@ -23,11 +23,11 @@ For i in A the pooled response of that filter and sign is at least |r_i|, and no
 ||W~' x||^2 <= L ||P x||^2, P the projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
 
 Equality needs every column in A and every |r_i| the pooled value: then, unless two shifts tie for a maximum, the used
-columns are the selected ones and x' = x.  So the bound is attained at ties only (`box_signal`, for every integer L / l),
-or where it is 0; without ties it is approached.
+columns are the selected ones and x' = x.  So the bound is attained at ties only (`box_signal`, for every integer L /
+l), or where it is 0; without ties it is approached.
 
-**Without the assumption.**  Let mu be the largest number of columns of one filter and one sign.  At most mu columns of A
-share a pooled value, so ||r_A||^2 <= mu ||W~' x||^2 and the rest of the proof gives
+**Without the assumption.**  Let mu be the largest number of columns of one filter and one sign.  At most mu columns of
+A share a pooled value, so ||r_A||^2 <= mu ||W~' x||^2 and the rest of the proof gives
 
     ||x - x'|| / ||x||  <=  sqrt(1 - l / (mu L)).
 
@@ -38,8 +38,9 @@ share a pooled value, so ||r_A||^2 <= mu ||W~' x||^2 and the rest of the proof g
 For any x let Q x be its part in that span.  No response sees the rest, so x' is that of Q x, and in both bounds
 l / (..) is multiplied by ||Q x||^2 / ||x||^2.
 
-**Noise.**  From z + e, with the right switches, Algorithm 2 makes x^ = x' + (W^')+ e.  The last term lies in span W^, to
-which x - x' is orthogonal: ||x - x^||^2 = ||x - x'||^2 + ||(W^')+ e||^2 <= ||x - x'||^2 + ||e||^2 / sigma+_min(W^)^2.
+**Noise.**  From z + e, with the right switches, Algorithm 2 makes x^ = x' + (W^')+ e.  The last term lies in span W^,
+to which x - x' is orthogonal: ||x - x^||^2 = ||x - x'||^2 + ||(W^')+ e||^2 <= ||x - x'||^2 + ||e||^2 /
+sigma+_min(W^)^2.
 
 The paper limits only how many c are > 0, and allows any c: tests/theory/test_pooling.py has a counterexample to each.
 """

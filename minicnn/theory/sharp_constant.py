@@ -12,8 +12,8 @@ sqrt 2 <= c* <= sqrt 3 is proved there.  Everything that is missing for c* = sqr
 **Reduction.**  X^2 <= P(s)^2 + P(-s)^2, so E X^2 <= 2 E P^2 <= 2 (E M)^2; Kahane's inequality gives E M^2 <= 2 (E M)^2;
 so (E N)^2 <= E N^2 <= E (M^2 + X^2) / 2 <= 2 (E M)^2.
 
-**The tool.**  Let F0 hold one of f, -f for each f, and G = sup over F0 of (sum s f)+.  Contraction (step 1 there) applies
-to F0 alone, so E P^2 <= E G^2 = E [M^2 + m^2] / 2 with m = min(G(s), G(-s)), for every choice of F0.
+**The tool.**  Let F0 hold one of f, -f for each f, and G = sup over F0 of (sum s f)+.  Contraction (step 1 there)
+applies to F0 alone, so E P^2 <= E G^2 = E [M^2 + m^2] / 2 with m = min(G(s), G(-s)), for every choice of F0.
 
 docs/proofs.md proves (K1) for two functions, for three points and for Gaussian variables in place of signs; it is not
 known in general (`python -m experiments.search` looks for a class that breaks it).

@@ -10,12 +10,12 @@ import pytest
 from experiments import theory
 from experiments.analyses import recovery
 from experiments.cli.app import run_main
-from experiments.statements import FALSE, HOLDS, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
+from experiments.statements import FALSE, HOLDS, SEVERITIES, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
 from minicnn.data import cifar
 from minicnn.data.dataset import Dataset
 from minicnn.theory import frames
 
-QUICK = ["pooling-step", "pooling-switches", "rademacher-step", "one-percent"]
+QUICK = {"pooling-step": FALSE, "pooling-switches": WITH_CONDITIONS, "rademacher-step": FALSE, "one-percent": FALSE}
 
 
 def test_all_verdicts_are_as_expected(tmp_path, capsys):
@@ -27,6 +27,11 @@ def test_all_verdicts_are_as_expected(tmp_path, capsys):
     assert [s["key"] for s in saved["statements"]] == [s.key for s in STATEMENTS]
     assert all(s["verdict"] == s["expected"] and s["key"] in captured.out for s in saved["statements"])
     assert saved["seed"] == 0
+    places = [captured.out.index(f"=== {severity}: ") for severity in SEVERITIES]  # the worst come first
+    assert places == sorted(places)
+    for one in STATEMENTS:
+        later = [place for place in places if place > captured.out.index(f"{one.key}: ")]
+        assert len(later) == len(SEVERITIES) - 1 - list(SEVERITIES).index(one.severity), one.key
 
 
 def test_keys_and_verdicts_are_sound():
@@ -39,7 +44,7 @@ def test_a_changed_verdict_is_noticed(key, tmp_path, monkeypatch, capsys):
     changed = tuple(dataclasses.replace(s, expected=HOLDS) for s in STATEMENTS)
     monkeypatch.setattr(theory, "STATEMENTS", changed)
     assert theory.main(["--only", key, "--out", str(tmp_path)]) == 1
-    assert f"NOT AS EXPECTED: {key}: expected holds, found false" in capsys.readouterr().err
+    assert f"NOT AS EXPECTED: {key}: expected holds, found {QUICK[key]}" in capsys.readouterr().err
 
 
 def test_a_number_that_is_not_the_one_on_paper_decides_nothing(tmp_path, monkeypatch, capsys):

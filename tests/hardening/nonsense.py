@@ -54,6 +54,7 @@ COMMANDS = {
     ],
     "experiments.pairing": [["--run", "run", "--draws", "1"], ["--weights", "weights.npz", "--draws", "1"]],
     "experiments.correlation": [["--run", "run"]],
+    "experiments.injectivity": [["--run", "run", "--subset", "5"], ["--run", "run", "--dry-run"]],
     "experiments.invariance": [["--run", "run", "--subset", "10"], ["--run", "run", "--dry-run"]],
     "experiments.reconstruction": [["--run", "run", "--subset", "10", "--count", "1"], ["--run", "run", "--dry-run"]],
     "experiments.regularisation": [["--run", "run"], ["--run", "held", "--run", "run"]],

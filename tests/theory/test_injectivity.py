@@ -225,7 +225,7 @@ def test_the_complement_property_in_the_plane(K, data):
 
 
 def test_the_modulus_with_a_bias():
-    """|x| and |x + 1| determine x; |x| twice does not, nor |x + 1| twice; five filters in the plane do, unless b = W' u."""
+    """|x| and |x + 1| determine x; |x| twice does not, nor |x + 1| twice; five filters in the plane do."""
     W = np.ones((1, 2))
     assert affine_modulus_is_injective(W, np.array([0.0, 1.0]))
     assert not affine_modulus_is_injective(W, np.zeros(2))

@@ -179,6 +179,16 @@ def test_without_ties_our_bound_is_approached_and_not_attained():
     assert all(0 < gap < d for gap, d in zip(gaps, (1e-1, 1e-2, 1e-3), strict=True))
 
 
+def test_unused_filters_would_weaken_the_bound():
+    """E38: with a column for a filter that x does not use, L grows from 1 to 1.6, and the bound from 0."""
+    filters, c = np.array([[1.0, 0.6], [0.0, 0.8]]), np.array([[1.0], [0.0]])
+    x, W_x, W_tilde, W_hat = theorem_matrices(filters, c, 2)
+    assert W_tilde.shape[1] == 1 < W_hat.shape[1] == 2
+    assert ratio_bounds(W_x, W_tilde) == (0, 0)
+    assert ratio_bounds(W_x, W_hat).tight == pytest.approx(math.sqrt(1 - 1 / 1.6))
+    assert signal_ratio(filters, x) < 1e-7
+
+
 # --- without its assumption ---
 
 
