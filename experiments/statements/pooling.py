@@ -119,7 +119,7 @@ def pooling_with_dependent_columns(seed: int) -> Evidence:
     where="ours, in place of Theorem S1.5",
     says="||x - x'||/||x|| <= sqrt(1 - l/L) <= sqrt((L - l)/l).",
     expected=HOLDS,
-    corrected="Proof in docs/errata.md.  Ours is below 1 whatever the filters; it is attained where shifts tie for a "
+    corrected="Proof in docs/proofs.md.  Ours is below 1 whatever the filters; it is attained where shifts tie for a "
     "maximum, for every integer L/l, and approached without ties.",
     errata="E10 E13 E16",
 )
@@ -147,7 +147,7 @@ def pooling_corrected(seed: int) -> Evidence:
     says="||x - x'||/||x|| <= sqrt(1 - l/(mu L)) if at most mu columns of a filter have the same sign; for x in the "
     "span of all n shifts W also sqrt(1 - lambda+_min(W)/(n lambda_max(W^))).",
     expected=HOLDS,
-    corrected="Proof in docs/errata.md.  mu = 1 is the theorem; the counterexample to assumption (S1) attains it with "
+    corrected="Proof in docs/proofs.md.  mu = 1 is the theorem; the counterexample to assumption (S1) attains it with "
     "mu = D.",
     errata="E10",
 )
@@ -178,7 +178,7 @@ def pooling_shared(seed: int) -> Evidence:
     says="From z + e, with the right switches: ||x - x^||^2 = ||x - x'||^2 + ||(W^')+ e||^2, at most ||x - x'||^2 + "
     "||e||^2/sigma+_min(W^)^2.",
     expected=HOLDS,
-    corrected="Proof in docs/errata.md.  Wrong switches are not covered: they change W^.",
+    corrected="Proof in docs/proofs.md.  Wrong switches are not covered: they change W^.",
 )
 def pooling_noise(seed: int) -> Evidence:
     rng, identity, most = np.random.default_rng(seed), 0.0, 0.0

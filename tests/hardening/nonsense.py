@@ -52,6 +52,7 @@ COMMANDS = {
         ["--only", "crelu-inverse"],
         ["--measure", "conv1", "--data", "empty-folder"],
     ],
+    "experiments.search": [shlex.split("--points 2 --functions 1 --kinds integers --starts 1"), ["--dry-run"]],
     "experiments.pairing": [["--run", "run", "--draws", "1"], ["--weights", "weights.npz", "--draws", "1"]],
     "experiments.correlation": [["--run", "run"]],
     "experiments.injectivity": [["--run", "run", "--subset", "5"], ["--run", "run", "--dry-run"]],

@@ -213,7 +213,7 @@ def test_corrected_bounds(values, bound, d):
 
 @given(data=st.data())
 def test_cases_where_sqrt_2_is_proved(data):
-    """Two points; and one point that dominates, |f_1| >= sum of the other |f_i|.  The proofs are in docs/errata.md."""
+    """Two points; and one point that dominates, |f_1| >= sum of the other |f_i|.  The proofs are in docs/proofs.md."""
     two = data.draw(st.composite(draw_class)(points=2))
     dominated = data.draw(classes).copy()
     rng = draw.rng(data.draw)
