@@ -15,7 +15,9 @@ examples:
   python -m experiments.reconstruction --run runs/crelu-half --layers conv1,conv2 --subset 100
   python -m experiments.reconstruction --run runs/crelu-half --layers conv4 --iterations 5000
 
-Writes <run>-images.png, <run>-images.csv and ratios.csv.
+Bounds: for some regions of these layers, the two bounds on that ratio that hold for every input (docs/proofs.md, 6).
+
+Writes <run>-images.png, <run>-images.csv, <run>-bounds.png, <run>-bounds.csv and ratios.csv.
 """
 
 from __future__ import annotations
@@ -46,7 +48,12 @@ def main(arguments: list[str]) -> int:
     shown = ", ".join(map(str, request.args.image)) or f"{request.args.count} test images"
     ratios = f"ratios over {request.args.subset} test images"
     plan = f"reconstruct {shown} from {','.join(request.args.layers)}, and {ratios}, on {request.device}"
-    return run_analysis(request, plan, ["<run>-images.png", "<run>-images.csv", "ratios.csv"], findings)
+    return run_analysis(
+        request,
+        plan,
+        ["<run>-images.png", "<run>-images.csv", "<run>-bounds.png", "<run>-bounds.csv", "ratios.csv"],
+        findings,
+    )
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.figures.style import new_figure, save_figure
 from minicnn.analysis.correlation import Correlation
+from minicnn.theory.pooled_maps import RegionBound
 
 OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
 
@@ -139,4 +140,23 @@ def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.nd
     figure.axes[0].set_ylabel("singular value / largest")
     figure.axes[-1].legend(fontsize=8)
     figure.suptitle("What the filters see of a window: trained (lines) and Gaussian (dots)", fontsize=10)
+    save_figure(figure, path, dpi=100)
+
+
+def draw_region_bounds(path: Path, layers: Mapping[str, Sequence[RegionBound]], *, title: str) -> None:
+    """What pooling leaves of regions against the two bounds: the share 1 - ratio^2 that is recovered, on both axes."""
+    figure = new_figure(path, 4.2 * len(layers) + 0.4, 4.0)
+    if figure is None:
+        return
+    for axes, (name, found) in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers.items(), strict=True):
+        recovered = np.array([1 - one.ratio**2 for one in found])
+        for bound, mark, label in (("shared", "o", "with mu"), ("unconditional", "x", "unconditional")):
+            promised = np.array([1 - getattr(one, bound) ** 2 for one in found])
+            axes.loglog(np.maximum(promised, 1e-12), np.maximum(recovered, 1e-12), mark, ms=4, mfc="none", label=label)
+        low = axes.get_xlim()[0]
+        axes.plot([low, 1], [low, 1], "k-", lw=1)
+        axes.set(xlabel="at least, by the bound", ylabel="recovered: 1 - ratio$^2$", title=name)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.suptitle(f"{title}: energy of a region that survives max pooling", fontsize=10)
     save_figure(figure, path, dpi=100)
