@@ -174,12 +174,18 @@ def reconstructed(image: Original, steps: list[Step], method: str, normalise: No
             estimate = reconstruct(x, steps, method=method, iterations=request.args.iterations)
     except ValueError as error:  # a picture of the user's may be smaller than the filters
         raise UsageError(f"{image.name}: {error}") from None
+    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
+    return compared(image, x, estimate, steps[-1].name, method, normalise, converged)
+
+
+def compared(
+    image: Original, x: Any, estimate: Any, layer: str, method: str, normalise: Normaliser, converged: bool
+) -> Picture:
+    """What came back of an image, beside it: x and the estimate are normalised, (1, H, W, 3)."""
     shown = to_host(estimate)[0] * np.array(normalise.std) + np.array(normalise.mean)
     pixels = np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8)
     decibels = psnr(image.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
-    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
-    errors = float(ratio(x, estimate)[0]), float(decibels[0])
-    return Picture(image.name, steps[-1].name, method, *errors, converged, pixels)
+    return Picture(image.name, layer, method, float(ratio(x, estimate)[0]), float(decibels[0]), converged, pixels)
 
 
 def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:

@@ -282,6 +282,26 @@ def test_injectivity(folder, tmp_path, capsys):
     assert float(row["known_per_pixel"]) == pytest.approx(fires * model.state_dict()["conv1.weight"].shape[3] / 3)
 
 
+def test_joint_reconstruction(folder, tmp_path, capsys):
+    """Both networks; CReLU's beside the other methods; behind the pool with switches and without."""
+    common = ["--method", "joint", "--count", "1", "--steps", "2", "--out", str(tmp_path)]
+    runs = ["--run", str(folder / "crelu"), "--run", str(folder / "relu")]
+    assert reconstruction.main([*common, *runs, "--layers", "conv1,conv3"]) == 0
+    rows = read(tmp_path / "joint.csv")
+    by_run = {name: [(r["layer"], r["method"]) for r in rows if r["run"] == name] for name in ("crelu", "relu")}
+    joint = [("conv1", "joint"), ("conv3", "joint"), ("conv3", "joint, no switches")]
+    assert by_run["relu"] == joint
+    assert set(by_run["crelu"]) == {*joint, *((f"conv{i}", name) for i in (1, 3) for name in ("region", "global"))}
+    assert all((tmp_path / f"{name}-joint.png").exists() for name in by_run)
+    assert "known / pixel value" in capsys.readouterr().out
+    (found,) = (r for r in rows if (r["run"], r["layer"], r["method"]) == ("crelu", "conv1", "joint"))
+    (run,) = open_runs([folder / "crelu"])
+    filters = run.model(CPU).state_dict()["conv1.weight"].shape[3]
+    assert float(found["known_per_pixel"]) == pytest.approx(filters / 3)
+    with pytest.raises(UsageError, match="no features to invert at conv9; there are conv1"):
+        reconstruction.main([*common, *runs, "--layers", "conv9"])
+
+
 def test_regularisation(folder, tmp_path, capsys):
     runs = ["--run", str(folder / "relu"), str(folder / "folds")]
     assert regularisation.main([*runs, "--out", str(tmp_path)]) == 0
