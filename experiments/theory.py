@@ -6,6 +6,7 @@ examples:
   python -m experiments.theory --figures                        and pictures of bounds, means and complexities
   python -m experiments.theory --measure                        reconstruction on CIFAR-10 and large images: minutes
   python -m experiments.theory --measure conv1 --data DIR       one measurement, CIFAR-10 from a folder
+  python -m experiments.theory --measure joint                  an image from deep layers of untrained networks
   python -m experiments.theory --measure alexnet --alexnet FILE --figures
                                                                 with the filters of an AlexNet, and the error curves
 

@@ -127,7 +127,8 @@ def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.nd
     figure = new_figure(path, 4.4 * len(panels) + 0.6, 4.2)
     if figure is None:
         return
-    for axes, (label, layers) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
+    plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (label, layers) in zip(plots, panels.items(), strict=True):
         names = list(dict.fromkeys(layer for layer, _ in layers))
         for (layer, kind), values in layers.items():
             shown = values[values > 1e-7 * values[0]] / values[0]

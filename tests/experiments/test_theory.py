@@ -139,6 +139,9 @@ def small(monkeypatch):
     monkeypatch.setattr(cifar, "load", lambda name, where: data)
     monkeypatch.setattr(recovery, "GAUSSIAN_SIZE", 19)
     monkeypatch.setattr(recovery, "ALEXNET_SIZE", 19)
+    monkeypatch.setattr(recovery, "JOINT_SCALES", (0.25,))
+    monkeypatch.setattr(recovery, "JOINT_WIDTHS", {"crelu": (24, 24, 8, 8), "relu": (8, 8, 8, 8)})
+    monkeypatch.setattr(recovery, "JOINT_STEPS", 2)
 
 
 def test_measurements(small, tmp_path, capsys):
@@ -154,6 +157,9 @@ def test_measurements(small, tmp_path, capsys):
     for name, most in (("gaussian", 0.9), ("alexnet", 0.01)):  # 864 and 2048 responses for 1083 pixels
         assert all(curve[0] == 1 and curve[-1] < most for curve in found[name]["curves"].values())
     assert 0.9 < found["pooling"]["mean"] < 1
+    assert found["joint"]["crelu, width x0.25, conv2"]["known per number"] == 2  # 6 filters for 3 channels
+    assert found["joint"]["crelu, width x0.25, conv2"]["switches"] < 0.9
+    assert set(found["joint"]["relu, width x0.25, conv4"]) == {"known per number", "switches", "no switches"}
     assert found["conditioning"]["condition number of T"] > 1
     assert (tmp_path / "error_curves.png").read_bytes().startswith(b"\x89PNG")
     assert "Table S1: 0.99" in capsys.readouterr().out

@@ -5,9 +5,9 @@
     python -m tests.theory.mutants --again               forget what was found before
 
 A mutant is made in a copy of the repository, in a temporary folder, and the tests of the file it changes run there
-until one fails, the one that failed the last time first.  What was found is kept in runs/mutants.json, and counts as
-long as neither the code nor its tests change.  The exit code is 1 if a mutant survives.  Those that change nothing one
-could notice are listed with the reason, and not run.
+until one fails, the one that failed the last time first.  What was found is kept in tests/theory/mutants.json, and
+counts as long as neither the code nor its tests change.  The exit code is 1 if a mutant survives.  Those that change
+nothing one could notice are listed with the reason, and not run.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from tests.theory.mutant_list import EQUIVALENT, MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("minicnn", "reference", "experiments", "tests", "pyproject.toml")
+RECORD = Path(__file__).with_name("mutants.json")
 SECONDS = 600  # a mutant that makes the tests run longer than this is noticed
 
 
@@ -92,7 +93,7 @@ def _test(found: dict[str, str], mutant: Mutant) -> str:
 def main(arguments: list[str]) -> int:
     p = argparse.ArgumentParser(prog="tests.theory.mutants", description=__doc__.splitlines()[0])
     p.add_argument("--only", nargs="+", metavar="NAME", default=[], help="these mutants (default: all)")
-    p.add_argument("--out", type=Path, default=Path("runs/mutants.json"), help="default runs/mutants.json")
+    p.add_argument("--out", type=Path, default=RECORD, help="what was found; default tests/theory/mutants.json")
     p.add_argument("--again", action="store_true", help="run those that were run before, too")
     p.add_argument("--list", action="store_true", help="print the mutants, and stop")
     args = p.parse_args(arguments)

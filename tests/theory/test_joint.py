@@ -70,7 +70,7 @@ def test_jvp_is_the_derivative_and_vjp_its_adjoint(activation, seed, pooled, tol
 
 
 def test_switches_tell_the_signs_of_what_fired():
-    """One pixel, w = 1, z = -2 for the true image.  Seen from x = 1, the pooled negative phase is -z, not max(-z, 0)."""
+    """One pixel, w = 1, z = -2 for the true image.  From x = 1, the pooled negative phase is -z, not max(-z, 0)."""
     stage = Stage(Layer(np.ones((1, 1, 1, 1))), "crelu", {"k": 1, "stride": 1, "pad": 0, "ceil": False})
     last = Stage(Layer(np.array([[[[0.0], [1.0]]]])), "crelu")  # reads the negative phase
     network = Network([stage, last], 1)
