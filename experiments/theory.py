@@ -6,12 +6,14 @@ examples:
   python -m experiments.theory --figures                        and pictures of bounds, means and complexities
   python -m experiments.theory --measure                        reconstruction on CIFAR-10 and large images: minutes
   python -m experiments.theory --measure conv1 --data DIR       one measurement, CIFAR-10 from a folder
+  python -m experiments.theory --measure joint                  an image from deep layers of untrained networks
   python -m experiments.theory --measure alexnet --alexnet FILE --figures
                                                                 with the filters of an AlexNet, and the error curves
 
 Every verdict is found anew: a statement is "false" if a counterexample breaks it by more than rounding, while what
 docs/errata.md says instead survives all random cases; it is "undecided" if that fails too, or if a number differs from
-the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.
+the one worked out by hand.  If a verdict differs from the one in docs/errata.md, the exit code is 1.  The statements
+are grouped by severity: false, a gap, a misprint, sound.
 
 AlexNet's filters are read from an .npz file with the key conv1_w, (filters, channels, height, width), and applied with
 stride 4 and pad 2.  The results are saved in --out as results.json, with --measure as measured.json.
@@ -32,7 +34,7 @@ from experiments.cli.environment import environment
 from experiments.cli.files import write_json
 from experiments.figures.theory import draw_error_curves, draw_statements
 from experiments.statements import STATEMENTS, Statement
-from experiments.statements.checked import check
+from experiments.statements.checked import check, grouped
 from minicnn.backend import CPU
 
 MODULE = "experiments.theory"
@@ -93,7 +95,7 @@ def check_statements(asked: list[Statement], args: argparse.Namespace) -> int:
     saved = {"command": args.line, "seed": args.seed, "environment": environment(CPU)}
     write_json(args.out / "results.json", saved | {"statements": [checked.json() for checked in found]})
     width = min(120, max(80, shutil.get_terminal_size((100, 24)).columns))
-    print("\n\n".join(checked.text(width) for checked in found))
+    print(grouped(found, width))
     if args.figures:
         draw_statements(args.out, args.seed)
     verdicts = sorted(Counter(checked.evidence.verdict for checked in found).items())

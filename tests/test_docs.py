@@ -148,6 +148,70 @@ def test_what_the_choice_of_sides_changes():
     assert max(trained, key=lambda key: abs(trained[key])) == (True, "trained", "conv3")  # "up to"
 
 
+def section(document, title):
+    (found,) = re.findall(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", document.read_text(), re.M | re.S)
+    return found
+
+
+def cells(text):
+    """The rows of the tables of a text, without their heads."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [
+        [cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines if not line.startswith("| ---")
+    ][1:]
+
+
+def test_the_table_of_injectivity():
+    """Its numbers are those of docs/theory/injectivity.csv, which the command above it wrote."""
+    with open(ROOT / "docs" / "theory" / "injectivity.csv", newline="") as file:
+        rows = {(row["activation"], row["filters"], row["layer"]): row for row in csv.DictReader(file)}
+    text = section(ROOT / "docs" / "reconstruction.md", "Which layers lose nothing, and how stable is the way back?")
+    shown_rows = cells(text)
+    assert [row[0] for row in shown_rows] == [f"conv{i}" for i in range(1, 8)]
+    for layer, *numbers in shown_rows:
+        for activation, shown_cells in (("relu", numbers[:5]), ("crelu", numbers[5:])):
+            own, random = (rows[activation, kind, layer] for kind in ("trained", "random"))
+            stretch = [f"{float(row['largest']) / float(row['least']):.2f}" for row in (own, random)]
+            known = [f"{float(own[key]):.2f}" for key in ("known_per_number", "known_per_pixel")]
+            assert shown_cells == [f"{own['D']} x {own['K']}", *stretch, *known]
+    assert {row["injective"] for row in rows.values()} == {"no"}
+    assert all(float(rows[a, "trained", "conv1"]["torus"]) > 0.3 for a in ("relu", "crelu"))
+
+
+def test_the_table_of_joint_reconstruction():
+    """Its numbers are means over the pictures of docs/theory/joint.csv."""
+    with open(ROOT / "docs" / "theory" / "joint.csv", newline="") as file:
+        pictures = list(csv.DictReader(file))
+    text, _, by_width = section(ROOT / "docs" / "reconstruction.md", "Images from deep features").partition("###")
+    shown_rows = cells(text)
+    assert len(shown_rows) == 8
+    for network, layer, *shown_cells, seconds in shown_rows:
+        own = [p for p in pictures if f"-{network.lower()}-" in p["run"] and p["layer"] == layer]
+        for method, cell in zip(("region", "global", "joint", "joint, no switches"), shown_cells, strict=True):
+            means = [statistics.mean(float(p[key]) for p in own if p["method"] == method) for key in ("ratio", "psnr")
+                     if any(p["method"] == method for p in own)]  # fmt: skip
+            expected = f"{means[0]:.3f}, {f'{means[1]:.1f} dB' if means[1] < 200 else 'exact'}" if means else "-"
+            assert cell == expected, (network, layer, method)
+        assert seconds == f"{statistics.mean(float(p['seconds']) for p in own if p['method'] == 'joint'):.0f}"
+    measured = json.loads((ROOT / "docs" / "theory" / "joint-widths.json").read_text())
+    assert len(cells(by_width)) == 9
+    for width, layer, *shown_cells in cells(by_width):
+        for activation, (known, *errors) in (("crelu", shown_cells[:3]), ("relu", shown_cells[3:])):
+            one = measured[f"{activation}, {width}, {layer}"]
+            assert known == f"{one['known per number']:.2f}"
+            assert errors == [f"{one[k]:.1e}" if k in one else "-" for k in ("switches", "no switches")]
+
+
+def test_what_is_said_of_the_search():
+    """docs/proofs.md: as many tries as docs/theory/search.json has, none above its conjecture."""
+    saved = json.loads((ROOT / "docs" / "theory" / "search.json").read_text())["searches"]
+    tries = sum(one["tries"] for one in saved.values())
+    assert f"{tries:,} climbs" in section(ROOT / "docs" / "proofs.md", "14. What is missing for signs")
+    for name, one in saved.items():
+        most = 1 if "k1" in name else 2**0.5
+        assert most - 1e-9 < one["largest"] < most + 1e-7
+
+
 def test_the_hour_on_two_cores():
     """Its numbers are those of the run, its command the run's."""
     folder = ROOT / "docs" / "results" / "hour"

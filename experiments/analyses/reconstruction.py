@@ -15,10 +15,11 @@ from experiments.analyses.images import batches, images_of, sample
 from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.cli.progress import Progress
+from experiments.figures.analyses import draw_region_bounds
 from experiments.figures.sheets import Cell, draw_sheet
 from experiments.tables.table import Column, Table
 from experiments.train.run import Run
-from minicnn.analysis.inversion import Step, crelu_steps, pooling_ratios, reconstruct
+from minicnn.analysis.inversion import Step, crelu_steps, inputs, pooling_ratios, reconstruct
 from minicnn.backend import to_host
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
@@ -31,6 +32,7 @@ from reference.paper import TABLE_S1
 
 LAYERS = ("conv1", "conv2", "conv3", "conv4")  # the default of --layers; a network may have fewer
 BANKS, BATCH = 5, 50  # banks of random filters; images at a time
+REGIONS = 40  # whose bounds are computed, per layer
 SMALLEST = 8  # pixels: the shorter side of a picture
 PAPER = {(row.label, row.dataset): f"{row.learned:.2f} / {row.random:.2f}" for row in TABLE_S1}
 
@@ -103,6 +105,7 @@ def findings(request: Request) -> Iterator[Finding]:
     for of_run in networks:
         yield pictures(of_run, images, request)
         rows += ratios(of_run, data, request)
+        yield from bounds(of_run, data, request)
     note = not_comparable(request.runs)
     if rows:
         behind = "± is the standard error over images (random: over banks of filters)."
@@ -171,12 +174,18 @@ def reconstructed(image: Original, steps: list[Step], method: str, normalise: No
             estimate = reconstruct(x, steps, method=method, iterations=request.args.iterations)
     except ValueError as error:  # a picture of the user's may be smaller than the filters
         raise UsageError(f"{image.name}: {error}") from None
+    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
+    return compared(image, x, estimate, steps[-1].name, method, normalise, converged)
+
+
+def compared(
+    image: Original, x: Any, estimate: Any, layer: str, method: str, normalise: Normaliser, converged: bool
+) -> Picture:
+    """What came back of an image, beside it: x and the estimate are normalised, (1, H, W, 3)."""
     shown = to_host(estimate)[0] * np.array(normalise.std) + np.array(normalise.mean)
     pixels = np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8)
     decibels = psnr(image.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
-    converged = not any(issubclass(warning.category, NotConverged) for warning in said)
-    errors = float(ratio(x, estimate)[0]), float(decibels[0])
-    return Picture(image.name, steps[-1].name, method, *errors, converged, pixels)
+    return Picture(image.name, layer, method, float(ratio(x, estimate)[0]), float(decibels[0]), converged, pixels)
 
 
 def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:
@@ -210,6 +219,40 @@ def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:
             means = _over(learned), _over(random), simulated.value
             found.append(Ratios(run.name, name, len(images), *means, run.settings.dataset))
     return found
+
+
+def bounds(network: Network, data: Dataset, request: Request) -> Iterator[Finding]:
+    """For some regions of each pooled layer, without bias: what comes back, and the two bounds that always hold."""
+    run, rng = network.run, Stream(0).child("regions").generator()
+    x = network.normalise(data.test_images[sample(min(REGIONS, len(data.test_images)), len(data.test_images))])
+    drawn, rows = {}, []
+    for i, step in enumerate(network.steps):
+        if step.pool is None:
+            continue
+        before = inputs(request.device.put(x), network.steps[: i + 1])[0][-1]
+        layer = step.pooled(step.layer.w)  # without its bias
+        places = layer.patches(before[:1]).shape[1:3]
+        if min(places) < 3:
+            continue  # regions at the border see the padding
+        inner = [tuple(rng.integers(1, n - 1, len(x))) for n in places]
+        regions = [(n, int(p), int(q)) for n, (p, q) in enumerate(zip(*inner, strict=True))]
+        found = layer.bounds(before, [region for region in regions if bool(layer.patches(before)[region].any())])
+        rows += [{"run": run.name, "layer": step.name} | one._asdict() for one in found]
+        drawn[step.name] = found
+    if drawn:
+        means = [
+            [name, *(float(np.mean([one[j] for one in found])) for j in range(4)), max(one.mu for one in found)]
+            for name, found in drawn.items()
+        ]
+        heads = [Column(head, ".4f") for head in ("ratio", "bound with mu", "unconditional", "share seen")]
+        caption = f"{run.label}, {run.name}: {len(x)} regions without bias, and the bounds that need no assumption"
+        yield Finding(
+            [Table(["layer", *heads, "largest mu"], means, caption)],
+            {
+                f"{run.name}-bounds.csv": rows,
+                f"{run.name}-bounds.png": partial(draw_region_bounds, layers=drawn, title=run.label),
+            },
+        )
 
 
 def _over(values: Sequence[float] | np.ndarray) -> PlusMinus:

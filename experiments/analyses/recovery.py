@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf, sqrt
 from pathlib import Path
 from time import perf_counter
@@ -21,11 +22,14 @@ from experiments.cli.app import UsageError
 from minicnn.ops.activation import crelu
 from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
+from minicnn.theory.joint import Network, Stage, invert_jointly
 from minicnn.theory.operators import Convolution, TileInverse
 from minicnn.theory.pooled_maps import PooledConvolution
 from minicnn.theory.reconstruction import Layer, features, invert, least_squares, psnr, ratio, responses
 
 GAUSSIAN_SIZE, ALEXNET_SIZE = 227, 224  # of the pictures
+JOINT_WIDTHS = {"crelu": (48, 48, 96, 96), "relu": (96, 96, 192, 192)}  # filters of conv1 to conv4
+JOINT_SCALES, JOINT_STEPS = (0.25, 0.5, 1.0), 30
 
 
 @dataclass(frozen=True)
@@ -169,10 +173,44 @@ def _iterate(
     return solution.x, curve
 
 
+def joint(inputs: Inputs) -> dict[str, Any]:
+    """A CIFAR image from deep layers of untrained networks, all layers at once, by width.
+
+    conv1 to conv4 of CReLU (half) and of the ReLU baseline, with the pool behind conv2; weights as at the start of a
+    training, without bias; with the switches of the pool and without.
+    """
+    x = inputs.images[:1].astype(np.float32)
+    found: dict[str, Any] = {"lines": []}
+    low, high = x.min(axis=(0, 1, 2)), x.max(axis=(0, 1, 2))
+    for scale, (activation, widths) in product(JOINT_SCALES, JOINT_WIDTHS.items()):
+        rng, channels, stages = inputs.generator(), 3, []
+        for i, full in enumerate(widths):
+            width = round(scale * full)
+            w = rng.normal(size=(3, 3, channels, width)) * sqrt(2 / (9 * channels))
+            pool = {"k": 3, "stride": 2, "pad": 0, "ceil": True} if i == 1 else None
+            stages.append(Stage(Layer(w.astype(np.float32), None, 1, 1), activation, pool))
+            channels = width * (2 if activation == "crelu" else 1)
+        for depth in (2, 3, 4):
+            network = Network(stages[:depth], 32)
+            known = network.features(x)
+            told = network.responses_per_number * (float((known.y > 0).mean()) if activation == "relu" else 1)
+            ways = {"switches": known, "no switches": known._replace(switches=None)}
+            errors = {
+                name: float(ratio(x, invert_jointly(network, given, low=low, high=high, steps=JOINT_STEPS).x)[0])
+                for name, given in ways.items()
+                if depth > 2 or name == "switches"  # no pool before conv2
+            }
+            found[f"{activation}, width x{scale:g}, conv{depth}"] = {"known per number": told} | errors
+            shown = ", ".join(f"{error:.1e} ({name})" for name, error in errors.items())
+            found["lines"].append(f"{activation}, width x{scale:g}, conv{depth}: {told:.2f} known per number; {shown}")
+    return found
+
+
 MEASUREMENTS: dict[str, Callable[[Inputs], dict[str, Any]]] = {
     "conv1": conv1,
     "gaussian": gaussian,
     "pooling": pooling,
+    "joint": joint,
     "alexnet": alexnet,
     "conditioning": conditioning,
 }

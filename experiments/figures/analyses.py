@@ -9,6 +9,7 @@ import numpy as np
 
 from experiments.figures.style import network_colour, new_figure, save_figure
 from minicnn.analysis.correlation import Correlation
+from minicnn.theory.pooled_maps import RegionBound
 
 MARKERS = ("o", "s", "^", "D")  # of networks of one kind, which share a colour
 OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
@@ -120,4 +121,45 @@ def draw_gaps(path: Path, networks: Mapping[str, tuple[Sequence[float], Sequence
     figure.suptitle("Training and test error, and the gap between them", fontsize=10, x=0.01, ha="left")
     axes.grid(alpha=0.3, axis="x")
     figure.legend(fontsize=8, loc="outside upper right", ncols=2)
+    save_figure(figure, path, dpi=100)
+
+
+def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.ndarray]]) -> None:
+    """Singular values of each layer's filters over the largest: {network: {(layer, kind of filters): values}}."""
+    figure = new_figure(path, 4.4 * len(panels) + 0.6, 4.2)
+    if figure is None:
+        return
+    plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, (label, layers) in zip(plots, panels.items(), strict=True):
+        names = list(dict.fromkeys(layer for layer, _ in layers))
+        for (layer, kind), values in layers.items():
+            shown = values[values > 1e-7 * values[0]] / values[0]
+            share = (np.arange(len(shown)) + 1) / len(values)  # of the dimensions of a window
+            style, name = ("-", layer) if kind == "trained" else (":", None)
+            axes.semilogy(share, shown, style, color=f"C{names.index(layer)}", label=name)
+        axes.set(xlim=(0, 1.02), xlabel="share of the dimensions of a window", title=label)
+        axes.title.set_fontsize(9)
+        axes.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("singular value / largest")
+    figure.axes[-1].legend(fontsize=8)
+    figure.suptitle("What the filters see of a window: trained (lines) and Gaussian (dots)", fontsize=10)
+    save_figure(figure, path, dpi=100)
+
+
+def draw_region_bounds(path: Path, layers: Mapping[str, Sequence[RegionBound]], *, title: str) -> None:
+    """What pooling leaves of regions against the two bounds: the share 1 - ratio^2 that is recovered, on both axes."""
+    figure = new_figure(path, 4.2 * len(layers) + 0.4, 4.0)
+    if figure is None:
+        return
+    for axes, (name, found) in zip(figure.subplots(1, len(layers), squeeze=False)[0], layers.items(), strict=True):
+        recovered = np.array([1 - one.ratio**2 for one in found])
+        for bound, mark, label in (("shared", "o", "with mu"), ("unconditional", "x", "unconditional")):
+            promised = np.array([1 - getattr(one, bound) ** 2 for one in found])
+            axes.loglog(np.maximum(promised, 1e-12), np.maximum(recovered, 1e-12), mark, ms=4, mfc="none", label=label)
+        low = axes.get_xlim()[0]
+        axes.plot([low, 1], [low, 1], "k-", lw=1)
+        axes.set(xlabel="at least, by the bound", ylabel="recovered: 1 - ratio$^2$", title=name)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.suptitle(f"{title}: energy of a region that survives max pooling", fontsize=10)
     save_figure(figure, path, dpi=100)

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import isclose
 
-HOLDS, WITH_CONDITIONS, FALSE, UNDECIDED = "holds", "holds with conditions", "false", "undecided"
+HOLDS, WITH_CONDITIONS, FALSE, UNDECIDED = "holds", "holds with conditions", "false", "undecided"  # verdicts
+
+# How much it matters that a statement does not hold as printed, the worst first.
+SEVERITIES = {
+    FALSE: "no condition repairs it; another statement takes its place",
+    "gap": "it is right with a condition, an input or an argument that is missing",
+    "misprint": "the words around it show what is meant, and that is right",
+    "sound": "it holds as it stands",
+}
+GAP, MISPRINT, SOUND = list(SEVERITIES)[1:]
 
 SLACK = 1 + 1e-9  # an inequality a <= b counts as violated if a > SLACK b
 
@@ -50,13 +59,15 @@ class Statement:
     where: str  # in the paper; S1 .. S7 are the sections of its supplement
     says: str
     expected: str  # one of the verdicts
+    severity: str  # one of SEVERITIES
     corrected: str  # what we say instead
     errata: tuple[str, ...]  # entries of docs/errata.md
     check: Callable[[int], Evidence]  # takes a seed
 
 
 def statement(
-    key: str, *, where: str, says: str, expected: str, corrected: str, errata: str = ""
+    key: str, *, where: str, says: str, expected: str, corrected: str, severity: str = "", errata: str = ""
 ) -> Callable[[Callable[[int], Evidence]], Statement]:
-    """Turn a check into a Statement, as a decorator."""
-    return lambda check: Statement(key, where, says, expected, corrected, tuple(errata.split()), check)
+    """Turn a check into a Statement, as a decorator.  Without a severity it is sound or false, as the verdict says."""
+    severity = severity or (SOUND if expected == HOLDS else FALSE)
+    return lambda check: Statement(key, where, says, expected, severity, corrected, tuple(errata.split()), check)

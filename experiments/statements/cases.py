@@ -14,11 +14,14 @@ from experiments.statements.base import SLACK
 from minicnn.theory.frames import frame_bounds, shift_matrix
 from minicnn.theory.pooling import (
     RatioBounds,
+    most_of_one_sign,
     one_of_each_sign,
     pool_signal,
     ratio_bounds,
     reconstruct_signal,
+    shared_bound,
     theorem_matrices,
+    unconditional_bound,
 )
 from minicnn.theory.rademacher import NORMS, layer
 
@@ -76,6 +79,30 @@ def examine(signal: Signal, signs: str = "coefficients") -> Case:
     )
 
 
+class CrowdedCase(NamedTuple):
+    """A signal that may use a filter at many shifts with one sign: its ratio, and the bounds without the assumption."""
+
+    ratio: float
+    shared: float  # sqrt(1 - l / (mu L))
+    unconditional: float  # sqrt(1 - lambda+_min(W) / (n lambda_max(W^)))
+    as_if_one: float  # sqrt(1 - l / L), which needs mu = 1
+
+
+def examine_crowded(signal: Signal) -> CrowdedCase:
+    """With the signs of the responses, which need no unique c."""
+    filters, c, D, stride = signal
+    x, W_x, W_tilde, W_hat = theorem_matrices(filters, c, D, stride=stride, signs="responses")
+    W = shift_matrix(filters, D, stride=stride)
+    found = reconstruct_signal(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
+    r = np.where(c != 0, (W.T @ x).reshape(c.shape), 0)
+    return CrowdedCase(
+        float(np.linalg.norm(x - found) / np.linalg.norm(x)),
+        shared_bound(W_x, W_tilde, most_of_one_sign(r)),
+        unconditional_bound(W, W_hat, c.shape[1]),
+        shared_bound(W_x, W_tilde, 1),
+    )
+
+
 def random_signal(rng: np.random.Generator) -> Signal:
     """Integer filters; each is used at no shift, at one, or at one with c > 0 and one with c < 0."""
     length, K, stride, n = rng.integers(1, 4), rng.integers(1, 6), rng.integers(1, 3), rng.integers(1, 5)
@@ -120,6 +147,17 @@ def response_cases(seed: int) -> list[Case]:
         r = np.where(c != 0, (W.T @ signal.x).reshape(c.shape), 0)
         if one_of_each_sign(r):
             found.append(examine(signal, "responses"))
+    return found
+
+
+@cache
+def crowded_cases(seed: int) -> list[CrowdedCase]:
+    """The random signals with other coefficients: any number of shifts of a filter, with any sign."""
+    rng, found = np.random.default_rng(seed), []
+    for filters, c, D, stride in random_signals(seed)[: CASES // 2]:
+        signal = Signal(filters, rng.integers(-2, 3, c.shape).astype(float), D, stride)
+        if signal.x.any():
+            found.append(examine_crowded(signal))
     return found
 
 

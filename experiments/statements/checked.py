@@ -6,7 +6,7 @@ import textwrap
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.statements.base import Evidence, Statement
+from experiments.statements.base import SEVERITIES, Evidence, Statement
 
 
 class Checked(NamedTuple):
@@ -42,12 +42,22 @@ class Checked(NamedTuple):
             "says": one.says,
             "expected": one.expected,
             "verdict": found.verdict,
+            "severity": one.severity,
             "witness": found.witness,
             "corrected": one.corrected,
             "errata": list(one.errata),
             "by_hand": {what: {"found": f, "by hand": h} for what, (f, h) in found.by_hand.items()},
             "seconds": round(self.seconds, 3),
         }
+
+
+def grouped(found: list[Checked], width: int) -> str:
+    """The text of all of them, the worst first: one group per severity, under a heading."""
+    parts = []
+    for severity, means in SEVERITIES.items():
+        if group := [checked.text(width) for checked in found if checked.statement.severity == severity]:
+            parts += [f"=== {severity}: {means} ({len(group)}) ===", *group]
+    return "\n\n".join(parts)
 
 
 def check(one: Statement, seed: int) -> Checked:

@@ -7,10 +7,11 @@ from math import sqrt
 
 import numpy as np
 
-from experiments.statements.base import FALSE, SLACK, Evidence, statement
+from experiments.statements.base import FALSE, HOLDS, MISPRINT, SLACK, Evidence, statement
 from experiments.statements.cases import CASES, complexities, random_classes
 from experiments.statements.composition import example
-from minicnn.theory.rademacher import PROVED
+from minicnn.theory.rademacher import PROVED, differences
+from minicnn.theory.sharp_constant import ratios
 
 
 @statement(
@@ -70,6 +71,7 @@ def rademacher_step(seed: int) -> Evidence:
     where="proof of Theorem 4.1, 'from (S3) to (S5)': sigma_i^j",
     says="B E sup ||[2/L sum_i sigma_i^j f^j(x_i)]_j|| = B sqrt(d) E sup |2/L sum_i sigma_i f(x_i)|.",
     expected=FALSE,
+    severity=MISPRINT,
     corrected="With one sigma_i for all j, as in the definition.  With a sign for each j the left side is larger "
     "(Jensen), so the chain would break.",
     errata="E20",
@@ -87,4 +89,38 @@ def independent_signs(seed: int) -> Evidence:
     )
 
 
-COMPLEXITY = (rademacher_theorem, rademacher_step, independent_signs)
+@statement(
+    "sqrt-two",
+    where="ours, the constant of Theorem 4.1",
+    says="c* = sqrt 2 for classes of at most two functions, and on at most three points, where also R(|F|) <= 4/3 R(F) "
+    "and R(ReLU o F) <= 7/6 R(F).",
+    expected=HOLDS,
+    corrected="Proofs in docs/proofs.md.  In general c* = sqrt 2 would follow from (K1), E P^2 <= (E M)^2, which is a "
+    "conjecture: python -m experiments.search looks for a class that breaks it.",
+    errata="E19",
+)
+def sqrt_two(seed: int) -> Evidence:
+    some = [v for v in random_classes(seed) if v.any()]
+    found = {i: ratios(v) for i, v in enumerate(some)}
+    small = [i for i, v in enumerate(some) if len(v) <= 2 or v.shape[1] <= 3]
+    three = [i for i, v in enumerate(some) if v.shape[1] <= 3]
+    k1, theorem = max(found[i].k1 for i in small), max(found[i].theorem for i in small)
+    modulus = max(found[i].modulus for i in three)
+    everywhere = max(one.k1 for one in found.values())
+    good = k1 <= SLACK and theorem <= sqrt(2) * SLACK and modulus <= 4 / 3 * SLACK
+    one, differ = ratios(np.array([[1.0, -1.0]])), ratios(differences(3))
+    return Evidence(
+        f"{len(small)} random classes: largest E P^2/(E M)^2 {k1:.4f} <= 1, quotient of the theorem {theorem:.4f} <= "
+        f"sqrt 2; {len(three)} of them on three points or fewer, R(|F|)/R(F) <= {modulus:.4f}.  Of all {len(found)}, "
+        f"where it is a conjecture: {everywhere:.4f}.",
+        printed=good,
+        repaired=good,
+        by_hand={
+            "(K1), {(1, -1)}": (one.k1, 1),
+            "theorem, {(1, -1)}": (one.theorem, sqrt(2)),
+            "|.|, {e_i - e_j}": (differ.modulus, 4 / 3),
+        },
+    )
+
+
+COMPLEXITY = (rademacher_theorem, rademacher_step, independent_signs, sqrt_two)

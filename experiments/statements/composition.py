@@ -12,7 +12,7 @@ from math import sqrt
 
 import numpy as np
 
-from experiments.statements.base import FALSE, HOLDS, SLACK, Evidence, statement
+from experiments.statements.base import FALSE, HOLDS, MISPRINT, SLACK, Evidence, statement
 from experiments.statements.cases import CASES, complexities, random_classes
 from minicnn.theory.rademacher import COUNTEREXAMPLES, layer, rademacher
 
@@ -47,6 +47,7 @@ def by_loops(values: np.ndarray) -> float:
     where="Definition S2.1",
     says="R(F) = E_sigma sum_f |2/L sigma_i f(x_i)|.",
     expected=FALSE,
+    severity=MISPRINT,
     corrected="R(F) = E_sigma sup_f |2/L sum_i sigma_i f(x_i)|, as in the proof: sup for the sum over f, and a sum "
     "over i.",
     errata="E17",

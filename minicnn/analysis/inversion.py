@@ -8,6 +8,8 @@ The features of a layer are inverted step by step, the last layer first, with no
 The paper's Figure 5 is of a network without pooling.  Algorithm 2 needs the switches of the pool (which cell was the
 largest, and which phases were active at all); the features alone do not determine them, so they are kept from the
 forward pass.  An image behind a pool is therefore reconstructed from the features *and* these switches.
+
+All layers at once, for CReLU, ReLU and AVR, with switches or without: theory/joint.py, with `joint_stages`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ import numpy as np
 
 from minicnn.analysis.layers import filter_layers, leaves
 from minicnn.backend import Array, array_module
-from minicnn.nn import Dropout, MaxPool2d, Sequential
+from minicnn.nn import AVR, Dropout, MaxPool2d, ReLU, Sequential
 from minicnn.ops.windows import Pad, Size
+from minicnn.theory.joint import Stage
 from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
 from minicnn.theory.reconstruction import ITERATIONS, METHODS, Layer, features, invert_layer
 
@@ -59,6 +62,27 @@ def crelu_steps(model: Sequential) -> list[Step]:
             pool, i = _pool_options(**after.options), i + 1
         steps.append(Step(name, Layer(conv.weight.data, bias, conv.stride, conv.pad), pool))
     return steps
+
+
+def joint_stages(model: Sequential) -> dict[str, Stage]:
+    """The stages from the image on that can be inverted jointly, by name: conv + CReLU, ReLU or AVR (+ max pool)."""
+    plain = {layer.name: layer for layer in filter_layers(model) if layer.source == layer.name}
+    layers = [(path, module) for path, module in leaves(model) if not isinstance(module, Dropout)]
+    found: dict[str, Stage] = {}
+    i = 0
+    while i < len(layers) and layers[i][0] in plain:
+        layer = plain[layers[i][0]]
+        activation = "crelu" if layer.is_crelu else {ReLU: "relu", AVR: "avr"}.get(type(layer.act))
+        if activation is None:
+            break
+        conv, i = layer.conv, i + 2
+        pool = None
+        after = layers[i][1] if i < len(layers) else None
+        if isinstance(after, MaxPool2d):
+            pool, i = dict(after.options), i + 1
+        bias = None if conv.bias is None else conv.bias.data
+        found[layer.name] = Stage(Layer(conv.weight.data, bias, conv.stride, conv.pad), activation, pool)
+    return found
 
 
 def _pool_options(k: Size, stride: Size | None, pad: Pad, ceil: bool) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from minicnn.ops.conv import conv2d
 from minicnn.ops.pool import max_pool2d, max_pool2d_switches
 from minicnn.ops.windows import Pad, Size, Windows, as_pair, unfold
 from minicnn.parallel import over_batch, pieces
+from minicnn.theory.frames import compact_svd
 from minicnn.theory.operators import check_filters
-from minicnn.theory.pooling import solve
+from minicnn.theory.pooling import most_of_one_sign, solve
 
 
 class PooledMaps(NamedTuple):
@@ -26,6 +27,16 @@ class PooledMaps(NamedTuple):
 
     values: Array  # (N, PH, PW, 2 F): p and -q, bias included; 0 where the phase was not active
     switches: Array  # (N, PH, PW, 2 F): integers i kw + j, the cell (i, j) of the pooling window
+
+
+class RegionBound(NamedTuple):
+    """One region: ||x - x'|| / ||x||, and the bounds of theory/pooling.py that need no assumption about x."""
+
+    ratio: float
+    shared: float  # sqrt(1 - share l / (mu L))
+    unconditional: float  # sqrt(1 - share lambda+_min(W) / (n lambda_max(W^)))
+    share: float  # ||Q x||^2 / ||x||^2: what any shift of any filter sees
+    mu: int
 
 
 class PooledConvolution:
@@ -112,6 +123,35 @@ class PooledConvolution:
             kept = _explained(gram, xp.where(active, columns, len(lengths)), z)
             result[piece] = xp.sqrt(xp.where(square > 0, xp.maximum(1 - kept, 0), 0))
         return result
+
+    def bounds(self, x: Array, regions: Sequence[tuple[int, int, int]]) -> list[RegionBound]:
+        """What Algorithm 2 recovers of the regions (n, P, Q) of x, and what it must: without bias, inside the map.
+
+        c = W+ x over all n shifts W of all filters; its signs choose W~.
+        """
+        if self.b is not None and bool((self.b != 0).any()):
+            raise ValueError("PooledConvolution.bounds: a bias can silence a phase; leave it out")
+        xp, f = array_module(x), self.w.shape[3]
+        u, s, v = compact_svd(self.shifts)  # of W (D, M)
+        pooled, patches = self.pool(x.astype(np.float64)), self.patches(x.astype(np.float64))
+        columns, z = self._columns_and_responses(pooled)
+        found = []
+        for region in regions:
+            patch = patches[region].reshape(-1)
+            active = xp.flatnonzero(pooled.values[region])
+            inside, norm = u.T @ patch, float(patch @ patch)
+            c = (v @ (inside / s)).reshape(-1, f).T  # (F, n)
+            occurs = xp.concatenate(((c > 0).any(axis=1), (c < 0).any(axis=1)))[active]
+            W_hat = self.shifts[:, columns[region][active]]
+            error, share = patch - solve(W_hat, z[region][active]), float(inside @ inside) / norm
+            mu, least = most_of_one_sign(c), float(s[-1]) ** 2
+            all_of_it, chosen = (float(xp.linalg.norm(a, 2)) ** 2 for a in (W_hat, W_hat[:, occurs]))
+            ratio = math.sqrt(float(error @ error) / norm)
+            shared, unconditional = (
+                math.sqrt(1 - share * least / (n * largest)) for n, largest in ((mu, chosen), (c.shape[1], all_of_it))
+            )
+            found.append(RegionBound(ratio, shared, unconditional, share, mu))
+        return found
 
     def _regions(self, x: Array) -> tuple[Array, Windows]:
         """The part of the padded images that the convolution looks at, and the windows that are its regions."""

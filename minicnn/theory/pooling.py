@@ -22,6 +22,26 @@ is in the range of W_x'; so l ||x||^2 <= ||r_A||^2.  (With the signs of r take A
 For i in A the pooled response of that filter and sign is at least |r_i|, and no two i share one: ||r_A||^2 <=
 ||W~' x||^2 <= L ||P x||^2, P the projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
 
+Equality needs every column in A and every |r_i| the pooled value: then, unless two shifts tie for a maximum, the used
+columns are the selected ones and x' = x.  So the bound is attained at ties only (`box_signal`, for every integer L /
+l), or where it is 0; without ties it is approached.
+
+**Without the assumption.**  Let mu be the largest number of columns of one filter and one sign.  At most mu columns of
+A share a pooled value, so ||r_A||^2 <= mu ||W~' x||^2 and the rest of the proof gives
+
+    ||x - x'|| / ||x||  <=  sqrt(1 - l / (mu L)).
+
+**Unconditionally**, for x in the span of all n shifts W of all filters, with c = W+ x: mu <= n, W~ is part of W^, so
+
+    ||x - x'|| / ||x||  <=  sqrt(1 - lambda+_min(W) / (n lambda_max(W^))).
+
+For any x let Q x be its part in that span.  No response sees the rest, so x' is that of Q x, and in both bounds
+l / (..) is multiplied by ||Q x||^2 / ||x||^2.
+
+**Noise.**  From z + e, with the right switches, Algorithm 2 makes x^ = x' + (W^')+ e.  The last term lies in span W^,
+to which x - x' is orthogonal: ||x - x^||^2 = ||x - x'||^2 + ||(W^')+ e||^2 <= ||x - x'||^2 + ||e||^2 /
+sigma+_min(W^)^2.
+
 The paper limits only how many c are > 0, and allows any c: tests/theory/test_pooling.py has a counterexample to each.
 """
 
@@ -99,6 +119,11 @@ def one_of_each_sign(c: Array) -> bool:
     return bool(((c > 0).sum(axis=1) <= 1).all()) and bool(((c < 0).sum(axis=1) <= 1).all())
 
 
+def most_of_one_sign(c: Array) -> int:
+    """mu: the largest number of positive, or of negative, numbers of one filter in c (K, n); 1 is the assumption."""
+    return max(1, int((c > 0).sum(axis=1).max()), int((c < 0).sum(axis=1).max()))
+
+
 def theorem_matrices(filters: Array, c: Array, D: int, *, stride: int = 1, signs: str = "coefficients") -> Matrices:
     """The matrices of the theorem for x = W c, c (K, n); `signs` "coefficients" or "responses" chooses W~.
 
@@ -128,6 +153,36 @@ def ratio_bounds(W_x: Array, W_tilde: Array) -> RatioBounds:
         return RatioBounds(math.nan, math.nan)
     gap = max(high - low, 0.0)
     return RatioBounds(math.sqrt(gap / high), math.sqrt(gap / low))
+
+
+def shared_bound(W_x: Array, W_tilde: Array, mu: int) -> float:
+    """sqrt(1 - l / (mu L)): the bound where up to mu columns of a filter have the same sign."""
+    low, high = frame_bounds(W_x).lower, frame_bounds(W_tilde).upper if W_tilde.shape[1] else 0.0
+    return math.sqrt(max(1 - low / (mu * high), 0.0)) if high else math.nan
+
+
+def unconditional_bound(W: Array, W_hat: Array, shifts: int) -> float:
+    """sqrt(1 - lambda+_min(W) / (n lambda_max(W^))) for x in the span of W (D, K n), all n shifts of all filters."""
+    return shared_bound(W, W_hat, shifts)
+
+
+def noise_gain(W_hat: Array) -> float:
+    """1 / sigma+_min(W^): how much longer an error of the pooled values can become in x^."""
+    return 1 / math.sqrt(frame_bounds(W_hat).lower)
+
+
+def box_signal(n: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Filters (n, 1), c (1, n + 1) and D = 2 n for which the bound is attained, with L / l = n.
+
+    w = (1, .., 1), x = w^(n-1) - w^n = e_(n-1) - e_(2n-1).  All shifts up to n - 1 respond with 1, the first is
+    selected; shift n responds with -1.  W~ has two orthogonal columns, L = n; W_x has the Gram matrix
+    ((n, n-1), (n-1, n)), l = 1; and x' is 1/n on the first half, -1/n on the second: ||x - x'||^2 = 2 - 2/n.
+    """
+    if n < 1:
+        raise ValueError(f"box_signal: n must be at least 1, got {n}")
+    c = np.zeros((1, n + 1))
+    c[0, n - 1 :] = 1, -1
+    return np.ones((n, 1)), c, 2 * n
 
 
 def solve(W: Array, z: Array, eps: float | None = None) -> Array:

@@ -40,7 +40,7 @@ units of sqrt(d) B, and with M = sup_f |a - b|, X = sup_f |a + b| (so E M = R(F)
 4. (E sup sqrt(a^2 + b^2))^2 <= E (M^2 + X^2) / 2 <= 3/2 E M^2 <= 3 (E M)^2.   QED
 
 The constant sqrt 2 is attained (F = {(1, -1)}), 1 / sqrt 2 is approached (`differences`).  Whether sqrt 2 is also the
-largest possible is open: every search that we made ends there, and docs/errata.md proves it in three cases.
+largest possible is open: minicnn/theory/sharp_constant.py, and docs/proofs.md for the cases that are proved.
 
 **Composition lemma.**  R(rho o F) <= 2 Lip(rho) R(F) if rho(0) = 0 (Ledoux and Talagrand).  The paper has an
 equality and no factor 2; `COUNTEREXAMPLES` has classes for which R(|F|) = 4/3 R(F) and R(ReLU o F) = 7/6 R(F).

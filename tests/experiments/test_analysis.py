@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
+from experiments import cifar, correlation, injectivity, invariance, pairing, reconstruction, regularisation
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
 from experiments.analyses.reconstruction import Original, reconstructed
@@ -40,6 +40,7 @@ COMMANDS = {
     "invariance": invariance,
     "reconstruction": reconstruction,
     "regularisation": regularisation,
+    "injectivity": injectivity,
 }
 TINY = ["--dataset=textures", "--scale=0.06", "--subset=64", "--epochs=1", "--batch=32", "--device=cpu"]
 
@@ -253,6 +254,52 @@ def test_a_network_with_crelu_in_some_layers(folder, tmp_path, capsys):
     assert invariance.main([*common, "--subset", "5", "--control", "0"]) == 0
     stars = re.findall(r"^conv\d+ +[\d.na]+(.) +[\d.na]+(.)", capsys.readouterr().out, re.M)
     assert stars == [(" ", "*"), ("*", " "), (" ", "*"), *[("*", " ")] * 10]
+
+
+def test_injectivity(folder, tmp_path, capsys):
+    """Two networks: the counts are those of the responses, the spectra those of the weights."""
+    runs = ["--run", str(folder / "relu"), "--run", str(folder / "crelu")]
+    assert injectivity.main([*runs, "--subset", "5", "--windows", "20", "--out", str(tmp_path)]) == 0
+    rows = read(tmp_path / "injectivity.csv")
+    assert (tmp_path / "injectivity.png").read_bytes().startswith(b"\x89PNG")
+    assert {row["activation"] for row in rows} == {"relu", "crelu"}
+    assert {(row["filters"], row["layer"]) for row in rows} == {
+        (kind, f"conv{i}") for kind in ("trained", "random") for i in range(1, 8)
+    }
+    assert "one window" in capsys.readouterr().out
+    (run,) = open_runs([folder / "crelu"])
+    w = run.model(CPU).state_dict()["conv2.weight"].astype(float)
+    (row,) = (r for r in rows if (r["run"], r["layer"], r["filters"]) == ("crelu", "conv2", "trained"))
+    s = np.linalg.svd(w.reshape(-1, w.shape[3]), compute_uv=False)
+    assert float(row["largest"]) == pytest.approx(s[0])
+    assert float(row["least"]) == pytest.approx(s[-1])
+    assert (int(row["D"]), int(row["K"])) == (w[..., 0].size, w.shape[3])
+    assert float(row["known_per_number"]) == pytest.approx(w.shape[3] / w.shape[2])  # all responses, as many places
+    (model,) = (r.model(CPU) for r in open_runs([folder / "relu"]))
+    x = run.normaliser(textures(200, 120)).__call__(textures(200, 120).test_images[sample(5, 120)])
+    fires = float((dict(model.trace(x))["conv1"] >= 0).mean())
+    (row,) = (r for r in rows if (r["run"], r["layer"], r["filters"]) == ("relu", "conv1", "trained"))
+    assert float(row["known_per_pixel"]) == pytest.approx(fires * model.state_dict()["conv1.weight"].shape[3] / 3)
+
+
+def test_joint_reconstruction(folder, tmp_path, capsys):
+    """Both networks; CReLU's beside the other methods; behind the pool with switches and without."""
+    common = ["--method", "joint", "--count", "1", "--steps", "2", "--out", str(tmp_path)]
+    runs = ["--run", str(folder / "crelu"), "--run", str(folder / "relu")]
+    assert reconstruction.main([*common, *runs, "--layers", "conv1,conv3"]) == 0
+    rows = read(tmp_path / "joint.csv")
+    by_run = {name: [(r["layer"], r["method"]) for r in rows if r["run"] == name] for name in ("crelu", "relu")}
+    joint = [("conv1", "joint"), ("conv3", "joint"), ("conv3", "joint, no switches")]
+    assert by_run["relu"] == joint
+    assert set(by_run["crelu"]) == {*joint, *((f"conv{i}", name) for i in (1, 3) for name in ("region", "global"))}
+    assert all((tmp_path / f"{name}-joint.png").exists() for name in by_run)
+    assert "known / pixel value" in capsys.readouterr().out
+    (found,) = (r for r in rows if (r["run"], r["layer"], r["method"]) == ("crelu", "conv1", "joint"))
+    (run,) = open_runs([folder / "crelu"])
+    filters = run.model(CPU).state_dict()["conv1.weight"].shape[3]
+    assert float(found["known_per_pixel"]) == pytest.approx(filters / 3)
+    with pytest.raises(UsageError, match="no features to invert at conv9; there are conv1"):
+        reconstruction.main([*common, *runs, "--layers", "conv9"])
 
 
 def test_regularisation(folder, tmp_path, capsys):

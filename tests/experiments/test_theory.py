@@ -10,12 +10,12 @@ import pytest
 from experiments import theory
 from experiments.analyses import recovery
 from experiments.cli.app import run_main
-from experiments.statements import FALSE, HOLDS, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
+from experiments.statements import FALSE, HOLDS, SEVERITIES, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
 from minicnn.data import cifar
 from minicnn.data.dataset import Dataset
 from minicnn.theory import frames
 
-QUICK = ["pooling-step", "pooling-switches", "rademacher-step", "one-percent"]
+QUICK = {"pooling-step": FALSE, "pooling-switches": WITH_CONDITIONS, "rademacher-step": FALSE, "one-percent": FALSE}
 
 
 def test_all_verdicts_are_as_expected(tmp_path, capsys):
@@ -27,6 +27,11 @@ def test_all_verdicts_are_as_expected(tmp_path, capsys):
     assert [s["key"] for s in saved["statements"]] == [s.key for s in STATEMENTS]
     assert all(s["verdict"] == s["expected"] and s["key"] in captured.out for s in saved["statements"])
     assert saved["seed"] == 0
+    places = [captured.out.index(f"=== {severity}: ") for severity in SEVERITIES]  # the worst come first
+    assert places == sorted(places)
+    for one in STATEMENTS:
+        later = [place for place in places if place > captured.out.index(f"{one.key}: ")]
+        assert len(later) == len(SEVERITIES) - 1 - list(SEVERITIES).index(one.severity), one.key
 
 
 def test_keys_and_verdicts_are_sound():
@@ -39,7 +44,7 @@ def test_a_changed_verdict_is_noticed(key, tmp_path, monkeypatch, capsys):
     changed = tuple(dataclasses.replace(s, expected=HOLDS) for s in STATEMENTS)
     monkeypatch.setattr(theory, "STATEMENTS", changed)
     assert theory.main(["--only", key, "--out", str(tmp_path)]) == 1
-    assert f"NOT AS EXPECTED: {key}: expected holds, found false" in capsys.readouterr().err
+    assert f"NOT AS EXPECTED: {key}: expected holds, found {QUICK[key]}" in capsys.readouterr().err
 
 
 def test_a_number_that_is_not_the_one_on_paper_decides_nothing(tmp_path, monkeypatch, capsys):
@@ -134,6 +139,9 @@ def small(monkeypatch):
     monkeypatch.setattr(cifar, "load", lambda name, where: data)
     monkeypatch.setattr(recovery, "GAUSSIAN_SIZE", 19)
     monkeypatch.setattr(recovery, "ALEXNET_SIZE", 19)
+    monkeypatch.setattr(recovery, "JOINT_SCALES", (0.25,))
+    monkeypatch.setattr(recovery, "JOINT_WIDTHS", {"crelu": (24, 24, 8, 8), "relu": (8, 8, 8, 8)})
+    monkeypatch.setattr(recovery, "JOINT_STEPS", 2)
 
 
 def test_measurements(small, tmp_path, capsys):
@@ -149,6 +157,9 @@ def test_measurements(small, tmp_path, capsys):
     for name, most in (("gaussian", 0.9), ("alexnet", 0.01)):  # 864 and 2048 responses for 1083 pixels
         assert all(curve[0] == 1 and curve[-1] < most for curve in found[name]["curves"].values())
     assert 0.9 < found["pooling"]["mean"] < 1
+    assert found["joint"]["crelu, width x0.25, conv2"]["known per number"] == 2  # 6 filters for 3 channels
+    assert found["joint"]["crelu, width x0.25, conv2"]["switches"] < 0.9
+    assert set(found["joint"]["relu, width x0.25, conv4"]) == {"known per number", "switches", "no switches"}
     assert found["conditioning"]["condition number of T"] > 1
     assert (tmp_path / "error_curves.png").read_bytes().startswith(b"\x89PNG")
     assert "Table S1: 0.99" in capsys.readouterr().out

@@ -112,6 +112,16 @@ def test_singular_values_below_the_rule_count_as_zero(dtype):
     assert frame_bounds(np.diag(np.array([1, 1.5 * eps], dtype))).lower == 1
 
 
+@pytest.mark.parametrize("shape", [(2, 50), (50, 2)])
+def test_the_rule_goes_by_the_longer_side(shape):
+    """sigma > max(D, K) eps sigma_max: 50 eps here, not 2 eps."""
+    eps = float(np.finfo(float).eps)
+    for least, rank in ((60 * eps, 2), (40 * eps, 1)):
+        W = np.zeros(shape)
+        W[0, 0], W[1, 1] = 1, least
+        assert frame_bounds(W).rank == rank
+
+
 @given(matrices())
 def test_moore_penrose_conditions(drawn):
     W, rank = drawn
@@ -159,7 +169,11 @@ def test_shift_matrix_is_correlation(length, K, stride, steps, seed):
 @given(covering_convolutions())
 def test_layer_bounds_of_a_small_layer_are_those_of_its_matrix(drawn):
     conv, _ = drawn
-    assert layer_bounds(conv)[:3] == pytest.approx(frame_bounds(conv.dense().T), rel=1e-9)
+    found = layer_bounds(conv)
+    assert found[:3] == pytest.approx(frame_bounds(conv.dense().T), rel=1e-9)
+    rounding = max(conv.shape) * float(np.finfo(float).eps) * found.upper  # of an SVD; the rank is not changed by it
+    assert rounding / max(conv.shape) <= found.lower_error <= rounding * (1 + 1e-9)
+    assert rounding / max(conv.shape) <= found.upper_error <= rounding * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("filters", [30, 4], ids=["tall", "wide"])

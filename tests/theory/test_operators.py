@@ -83,6 +83,23 @@ def test_one_tile_is_the_inverse_and_smaller_ones_approximate_it():
     assert with_tiles.max() / with_tiles.min() < np.linalg.cond(square) / 4
 
 
+def test_neighbouring_tiles_overlap_by_half():
+    """With a huge damping each tile is the identity / damping, so the sum counts the tiles over a pixel."""
+    conv = Convolution(np.ones((1, 1, 1, 1)), 8)
+    counts = 1e9 * TileInverse(conv, 4, damping=1e9)(np.ones((1, 8, 8, 1)))[0, :, :, 0]
+    along = np.array([1, 1, 2, 2, 2, 2, 1, 1])  # tiles begin at 0, 2 and 4
+    np.testing.assert_allclose(counts, np.outer(along, along), rtol=1e-6)
+
+
+@pytest.mark.parametrize("damping", [0.0, 3.0])
+def test_one_tile_inverts_the_damped_operator(damping):
+    generator = np.random.default_rng(0)
+    conv = Convolution(generator.normal(size=(3, 3, 2, 20)), (8, 7), stride=2, pad=1)
+    x = generator.normal(size=(2, 8, 7, 2))
+    damped = conv.frame_operator(x) + damping * x
+    np.testing.assert_allclose(TileInverse(conv, 8, damping=damping)(damped), x, atol=1e-7)
+
+
 # --- devices and bad input ---
 
 

@@ -148,6 +148,32 @@ def test_the_border_counts_as_zeros():
     np.testing.assert_allclose(layer.reconstruct(layer.pool(x), [(0, 0, 0)]), np.full((1, 3, 3, 1), 2 / 9))
 
 
+@given(seed=st.integers(0, 2**32 - 1), filters=st.integers(1, 6))
+def test_bounds_of_regions(seed, filters):
+    """ratio <= sqrt(1 - share l/(mu L)) <= the unconditional bound; the ratio and the share against least squares."""
+    generator = np.random.default_rng(seed)
+    w, x = generator.normal(size=(2, 2, 2, filters)), generator.normal(size=(1, 5, 5, 2))
+    layer = PooledConvolution(w, k=2)
+    regions = [(0, 0, 0), (0, 1, 1)]
+    for region, found in zip(regions, layer.bounds(x, regions), strict=True):
+        assert found.ratio == pytest.approx(layer.ratios(x)[region], abs=1e-5)
+        assert found.ratio <= found.shared * (1 + 1e-9) <= found.unconditional * (1 + 1e-8) <= 1 + 1e-8
+        assert 1 <= found.mu <= 4
+        patch = layer.patches(x)[region].ravel()
+        columns = layer.shifts.reshape(len(patch), -1)
+        seen = columns @ np.linalg.lstsq(columns, patch, rcond=1e-10)[0]
+        assert found.share == pytest.approx((seen @ seen) / (patch @ patch))
+
+
+def test_bounds_by_hand():
+    """w = (1) on four pixels that are 1: all shifts share one pooled value, mu = 4, and the bound is attained."""
+    layer = PooledConvolution(np.ones((1, 1, 1, 1)), k=2)
+    (found,) = layer.bounds(np.ones((1, 2, 2, 1)), [(0, 0, 0)])
+    assert found == pytest.approx((math.sqrt(0.75), math.sqrt(0.75), math.sqrt(0.75), 1, 4))
+    with pytest.raises(ValueError, match="a bias can silence a phase"):
+        PooledConvolution(np.ones((1, 1, 1, 1)), np.ones(1), k=2).bounds(np.ones((1, 2, 2, 1)), [(0, 0, 0)])
+
+
 # --- bad input ---
 
 LAYER = PooledConvolution(np.ones((2, 2, 1, 2)), k=2)

@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 from minicnn.theory.frames import frame_bounds, project, shift_matrix
 from minicnn.theory.pooling import (
     Pooled,
+    box_signal,
+    most_of_one_sign,
+    noise_gain,
     one_of_each_sign,
     pool_signal,
     ratio_bounds,
     reconstruct_signal,
     selected,
+    shared_bound,
     theorem_matrices,
+    unconditional_bound,
 )
 from tests import draw
 
@@ -151,13 +156,118 @@ def test_one_filter_at_one_shift_is_recovered():
     assert signal_ratio(filters, x) < 1e-12
 
 
-def test_our_bound_is_attained():
-    """w = (1, 1), x = (0, 1, 0, -1): the first maximum is at shift 0, so x' = (1, 1, -1, -1)/2; l = 1, L = 2."""
-    filters, c = np.ones((2, 1)), np.array([[0, 1.0, -1.0]])
-    x, W_x, W_tilde, _ = theorem_matrices(filters, c, 4)
-    np.testing.assert_allclose(reconstruct_signal(filters, pool_signal(filters, x), 4), [0.5, 0.5, -0.5, -0.5])
-    assert signal_ratio(filters, x) == pytest.approx(math.sqrt(0.5))
-    assert ratio_bounds(W_x, W_tilde) == pytest.approx((math.sqrt(0.5), 1))
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
+def test_our_bound_is_attained_at_a_tie(n):
+    """A box of n ones, x = e_(n-1) - e_(2n-1): of n equal maxima the first is selected; l = 1, L = n, sqrt(1 - 1/n)."""
+    filters, c, D = box_signal(n)
+    x, W_x, W_tilde, _ = theorem_matrices(filters, c, D)
+    np.testing.assert_array_equal(np.flatnonzero(x), [n - 1, 2 * n - 1])
+    halves = np.repeat([1 / n, -1 / n], n)
+    np.testing.assert_allclose(reconstruct_signal(filters, pool_signal(filters, x), D), halves, atol=1e-12)
+    assert (frame_bounds(W_x).lower, frame_bounds(W_tilde).upper) == pytest.approx((1, n))
+    assert signal_ratio(filters, x) == pytest.approx(math.sqrt(1 - 1 / n), abs=1e-7)
+    assert ratio_bounds(W_x, W_tilde) == pytest.approx((math.sqrt(1 - 1 / n), math.sqrt(n - 1)), abs=1e-6)
+
+
+def test_without_ties_our_bound_is_approached_and_not_attained():
+    """x = w^1 - (1 + d) w^2 with w = (1, 1): the maximum is at shift 0 alone, and the gap goes to 0 with d."""
+    gaps = []
+    for d in (1e-1, 1e-2, 1e-3):
+        x, W_x, W_tilde, _ = theorem_matrices(np.ones((2, 1)), np.array([[0, 1, -1 - d]]), 4)
+        assert pool_signal(np.ones((2, 1)), x).p.item() > (1 - d) * (1 + 1e-9)  # the response of the used shift
+        gaps.append(ratio_bounds(W_x, W_tilde).tight - signal_ratio(np.ones((2, 1)), x))
+    assert all(0 < gap < d for gap, d in zip(gaps, (1e-1, 1e-2, 1e-3), strict=True))
+
+
+def test_unused_filters_would_weaken_the_bound():
+    """E38: with a column for a filter that x does not use, L grows from 1 to 1.6, and the bound from 0."""
+    filters, c = np.array([[1.0, 0.6], [0.0, 0.8]]), np.array([[1.0], [0.0]])
+    x, W_x, W_tilde, W_hat = theorem_matrices(filters, c, 2)
+    assert W_tilde.shape[1] == 1 < W_hat.shape[1] == 2
+    assert ratio_bounds(W_x, W_tilde) == (0, 0)
+    assert ratio_bounds(W_x, W_hat).tight == pytest.approx(math.sqrt(1 - 1 / 1.6))
+    assert signal_ratio(filters, x) < 1e-7
+
+
+# --- without its assumption ---
+
+
+@st.composite
+def crowded_signals(drawn):
+    """As `signals`, but every shift of a filter may be used, with any sign."""
+    filters, c, D, stride = drawn(signals())
+    crowd = draw.rng(drawn).integers(-2, 3, c.shape).astype(float)
+    return filters, np.where(crowd.any(), crowd, c), D, stride
+
+
+@given(crowded_signals())
+def test_the_bound_with_several_shifts_of_one_sign(drawn):
+    """sqrt(1 - l/(mu L)), with the signs of the c of least norm or of the responses; and the unconditional one."""
+    filters, c, D, stride = drawn
+    x, W_x, _, W_hat = theorem_matrices(filters, c, D, stride=stride)
+    if not x.any():
+        return
+    least, r = np.zeros_like(c), np.zeros_like(c)
+    least[c != 0], r[c != 0] = np.linalg.pinv(W_x, rcond=1e-10) @ x, W_x.T @ x
+    ratio = signal_ratio(filters, x, stride)
+    for sign in (np.where(abs(least) > 1e-9, least, 0), np.where(abs(r) > 1e-9, r, 0)):
+        W_tilde = W_hat[:, chosen_phases(filters, x, sign, stride)]
+        assert ratio <= shared_bound(W_x, W_tilde, most_of_one_sign(sign)) * SLACK + 1e-7
+    W = shift_matrix(filters, D, stride=stride)
+    assert ratio <= unconditional_bound(W, W_hat, c.shape[1]) * SLACK + 1e-7
+
+
+def chosen_phases(filters, x, sign, stride):
+    """Which columns of W^ belong to a filter and a phase that occur in `sign` (K, n)."""
+    pooled = pool_signal(filters, x, stride=stride)
+    occur = [(sign > 0).any(axis=1)[pooled.plus >= 0], (sign < 0).any(axis=1)[pooled.minus >= 0]]
+    return np.concatenate(occur)
+
+
+@pytest.mark.parametrize("D", [2, 5, 100])
+def test_the_bound_with_mu_is_attained_where_the_printed_one_fails(D):
+    """E10's example, x = -(1, .., 1) and w = (1): mu = D, l = L = 1, and the ratio is sqrt(1 - 1/D) exactly."""
+    c = -np.ones((1, D))
+    x, W_x, W_tilde, W_hat = theorem_matrices(np.ones((1, 1)), c, D)
+    assert most_of_one_sign(c) == D
+    assert signal_ratio(np.ones((1, 1)), x) == pytest.approx(math.sqrt(1 - 1 / D))
+    assert shared_bound(W_x, W_tilde, D) == pytest.approx(math.sqrt(1 - 1 / D))
+    assert unconditional_bound(np.eye(D), W_hat, D) == pytest.approx(math.sqrt(1 - 1 / D))
+    assert shared_bound(W_x, W_tilde, D - 1) < math.sqrt(1 - 1 / D) - 1e-6  # no smaller mu would do
+
+
+def test_mu_by_hand():
+    assert most_of_one_sign(np.array([[1.0, 2, -1, 0], [-1, -1, -3, 4]])) == 3
+    assert most_of_one_sign(np.array([[1.0, 0, -1]])) == most_of_one_sign(np.zeros((2, 2))) == 1
+
+
+@given(signals(), st.integers(0, 2**32 - 1))
+def test_noise_adds_up_at_right_angles(drawn, seed):
+    """||x - x^||^2 = ||x - x'||^2 + ||(W^')+ e||^2, and the last is at most ||e||^2 / sigma+_min^2: attained."""
+    filters, _, D, stride = drawn
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=D)
+    W_hat, z = selected(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
+    e = generator.normal(size=len(z))
+    clean, noisy = (W_hat @ np.linalg.lstsq(W_hat.T @ W_hat, v, rcond=1e-10)[0] for v in (z, z + e))
+    square = ((x - clean) ** 2).sum() + ((noisy - clean) ** 2).sum()
+    assert ((x - noisy) ** 2).sum() == pytest.approx(square, rel=1e-6)
+    _, s, vt = np.linalg.svd(W_hat, full_matrices=False)
+    rank = int((s > 1e-9 * s[0]).sum())
+    assert np.linalg.norm(noisy - clean) <= noise_gain(W_hat) * np.linalg.norm(e) * SLACK
+    worst = W_hat @ np.linalg.lstsq(W_hat.T @ W_hat, vt[rank - 1], rcond=1e-10)[0]
+    assert np.linalg.norm(worst) == pytest.approx(noise_gain(W_hat), rel=1e-6)
+
+
+def test_what_no_filter_sees_enters_the_bounds_as_its_share():
+    """x = Q x + the rest: x' is that of Q x, so 1 - ratio^2 is multiplied by ||Q x||^2 / ||x||^2."""
+    filters, c, D = box_signal(3)
+    inside = theorem_matrices(filters, c, D).x
+    outside = np.array([1.0, -1, 0, 0, 1, -1]) - project(shift_matrix(filters, D), np.array([1.0, -1, 0, 0, 1, -1]))
+    x = inside + outside
+    share = (inside @ inside) / (x @ x)
+    assert 0.1 < share < 0.9
+    assert 1 - signal_ratio(filters, x) ** 2 == pytest.approx(share * (1 - signal_ratio(filters, inside) ** 2))
 
 
 # --- its assumptions, each violated ---

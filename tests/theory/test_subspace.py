@@ -1,7 +1,8 @@
 """Random subspaces: the paper's theorem (false as printed), and where the random column of Table S1 comes from."""
 
 import itertools
-from math import inf, pi
+from fractions import Fraction
+from math import factorial, inf, pi
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn.random import Stream
+from minicnn.theory import subspace
 from minicnn.theory.monte_carlo import MonteCarlo
 from minicnn.theory.subspace import (
     crelu_regions,
@@ -31,6 +33,16 @@ dimensions = st.integers(1, 3000).flatmap(lambda D: st.tuples(st.integers(1, D),
 @pytest.mark.parametrize(("s", "D", "value"), [(1, 2, 2 / pi), (1, 3, 1 / 2), (2, 3, pi / 4), (2, 4, 2 / 3), (0, 5, 0)])
 def test_mean_ratio_by_hand(s, D, value):
     np.testing.assert_allclose(mean_ratio(s, D), value, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("s", "D"), [(20, 30), (24, 198), (150, 180), (198, 202), (198, 400)])
+def test_mean_ratio_of_even_dimensions_is_a_fraction(s, D):
+    """Gamma(m + 1/2) / Gamma(m) = sqrt(pi) (2m)! / (4^m m! (m - 1)!): exact, before the series begins and after."""
+
+    def step(m):
+        return Fraction(factorial(2 * m), 4**m * factorial(m) * factorial(m - 1))
+
+    np.testing.assert_allclose(mean_ratio(s, D), float(step(s // 2) / step(D // 2)), rtol=3e-13)
 
 
 def test_the_theorem_is_false():
@@ -124,6 +136,32 @@ def test_the_random_column_of_table_s1():
     assert ratios == sorted(ratios)
     assert abs(ratios[-1] - root_ratio(2400 - 48, 2400)) < 0.003
     assert abs(ratios[0] - root_ratio(2400 - 96, 2400)) > 0.02  # the switches depend on x: not a random subspace
+
+
+def test_banks_of_random_filters_differ_and_the_interval_says_by_how_much():
+    """40 estimates from ten small banks each: half a 90 % interval is 1.645 times their spread."""
+    small = {"channels": 2, "filters": 2, "regions": 1, "blur": 1}
+    found = [random_filter_ratio(MonteCarlo(10, Stream(i), 0.9), **small) for i in range(40)]
+    spread = np.std([one.value for one in found], ddof=1)
+    np.testing.assert_allclose(np.mean([one.half_width for one in found]), 1.645 * spread, rtol=0.3)
+
+
+def test_every_bank_has_filters_and_regions_of_its_own(monkeypatch):
+    """With the same regions in each bank, other filters make other ratios; and so the other way round."""
+    ratios = []
+
+    class Seen(subspace.PooledConvolution):
+        def __init__(self, w):
+            super().__init__(w)
+            ratios.append(w[0, 0, 0, 0])
+
+        def ratios(self, x):
+            ratios.append(x[0, 0, 0, 0])
+            return super().ratios(x)
+
+    monkeypatch.setattr(subspace, "PooledConvolution", Seen)
+    random_filter_ratio(MonteCarlo(5, Stream(0)), channels=4, filters=2, regions=1, blur=None)
+    assert len(set(ratios)) == 10
 
 
 @on_devices
