@@ -1,6 +1,11 @@
-"""Hypothesis profiles: dev (default), ci, intense.  HYPOTHESIS_PROFILE chooses."""
+"""Hypothesis profiles: dev (default), ci, intense.  HYPOTHESIS_PROFILE chooses.  And the GPU that tests may find."""
 
 import os
+
+from tests import cuda_cpu
+
+if cuda_cpu.ASKED:  # before anything imports CuPy
+    cuda_cpu.install()
 
 from hypothesis import HealthCheck, settings
 

@@ -20,6 +20,7 @@ from minicnn.backend import CPU, DeviceError
 from minicnn.fast.batches import ResidentBatches, StagedBatches
 from minicnn.optim import SGD
 from minicnn.training import Interrupted, Trainer
+from tests import cuda_cpu
 from tests.cases import CASES
 from tests.devices import standin_with_kernels
 from tests.fast.cuda.test_batches import batches, same
@@ -70,7 +71,7 @@ def test_kernels_agree_with_the_textbook(name, gpu, data):
 def test_convolutions_of_real_sizes(shape, gpu):
     """Winograd's algorithm and im2col in float32 against im2col in float64, relative to the largest value."""
     n, h, w, c, f, k = shape
-    n = 1 if STANDIN else n
+    n = 1 if STANDIN or cuda_cpu.ASKED else n
     rng = np.random.default_rng(0)
     x, filters, g = (rng.standard_normal(s) for s in ((n, h, w, c), (k, k, c, f), (n, h, w, f)))
     results = {}
@@ -170,7 +171,7 @@ def test_out_of_memory(gpu, monkeypatch):
 
 def test_speed(gpu, capsys):
     """Prints images a second; asserts only that there are some."""
-    rows = list(images_per_second(gpu, quick=STANDIN))
+    rows = list(images_per_second(gpu, quick=STANDIN or cuda_cpu.ASKED))
     with capsys.disabled():
         print(f"\n\ntraining on {gpu}: images a second, float32\n")
         for name, batch, fast, textbook in rows:

@@ -1,0 +1,65 @@
+"""The real CuPy on a machine without a GPU.
+
+    from tests.cuda_cpu import install
+    install()                            before CuPy is imported; from then on it finds two GPUs, made of the CPU
+
+CuPy is the one of the wheel: its arrays, its memory pool, its kernels and the way it starts them.  Below it, our own
+libraries follow NVIDIA's documented interfaces: device memory between guard pages, streams that do their work as late as
+they may, kernels compiled by g++.  build.py puts them in place; the C files are the device.
+"""
+
+import ctypes
+import os
+import platform
+import shutil
+import sys
+
+from tests.cuda_cpu import build
+
+ASKED = os.environ.get("MINICNN_GPU_TESTS") == "cpu"
+GUARDED = os.environ.get("MINICNN_CUDA_CPU_POOL") != "1"  # every array between guard pages, instead of CuPy's pool
+
+LAPACK = {
+    "cublas": ("sgemm", "dgemm", "sgetrf", "dgetrf", "sgetri", "dgetri"),
+    "cusolver": ("sgesvd", "dgesvd", "spotrf", "dpotrf", "sgetrf", "dgetrf", "sgetrs", "dgetrs"),
+}
+
+
+def problem():
+    """Why there can be no such device here; None if there can."""
+    if platform.machine() != "x86_64" or sys.platform != "linux":
+        return "it needs Linux on x86-64"
+    if shutil.which("gcc") is None or shutil.which("g++") is None:
+        return "it needs gcc and g++"
+    return None
+
+
+def _capsule(module, name):
+    """The address behind an entry of a C interface of a Cython module."""
+    get_name, get_pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = module.__pyx_capi__[name]
+    return get_pointer(capsule, get_name(capsule))
+
+
+def install():
+    """Put the device below CuPy; gives the device's library."""
+    from scipy.linalg import cython_blas, cython_lapack
+
+    from tests.cuda_cpu.compiler import compile_for_nvrtc
+
+    os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled for GPUs
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # we have our own
+    found = build.libraries()
+    for name, routines in LAPACK.items():
+        for routine in routines:
+            module = cython_blas if routine in cython_blas.__pyx_capi__ else cython_lapack
+            ctypes.c_void_p.in_dll(found[name], f"gpu_{routine}").value = _capsule(module, routine)
+    found["nvrtc"].gpu_set_compiler(compile_for_nvrtc)
+    build.redirect_runtime(found["cuda"])
+    if GUARDED:
+        import cupy
+
+        cupy.cuda.set_allocator(None)
+    return found["cuda"]
