@@ -2,12 +2,13 @@
 
 import os
 
+import pytest
+from hypothesis import HealthCheck, settings
+
 from tests import cuda_cpu
 
 if cuda_cpu.ASKED:  # before anything imports CuPy
     cuda_cpu.install()
-
-from hypothesis import HealthCheck, settings
 
 for name, examples in (("dev", 25), ("ci", 25), ("intense", 1000)):
     settings.register_profile(
@@ -18,3 +19,11 @@ for name, examples in (("dev", 25), ("ci", 25), ("intense", 1000)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def _work_of_the_device_ends_with_the_test():
+    """On a CPU in the place of a GPU: what a test leaves in its queues belongs to the test."""
+    yield
+    if cuda_cpu.ASKED:
+        assert cuda_cpu.finish() is None

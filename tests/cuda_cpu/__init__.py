@@ -44,7 +44,7 @@ def _capsule(module, name):
 
 
 def install():
-    """Put the device below CuPy; gives the device's library."""
+    """Put the device below CuPy."""
     from scipy.linalg import cython_blas, cython_lapack
 
     from tests.cuda_cpu.compiler import compile_for_nvrtc
@@ -62,4 +62,15 @@ def install():
         import cupy
 
         cupy.cuda.set_allocator(None)
-    return found["cuda"]
+    global _library
+    _library = found["cuda"]
+    _library.gpu_finish.restype = ctypes.c_char_p
+
+
+_library = None
+
+
+def finish():
+    """Do all work that still waits; the first error of a device, or None.  Then the devices are as new."""
+    error = _library.gpu_finish()
+    return None if error is None else error.decode()

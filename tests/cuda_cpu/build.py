@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".pytest_cache" / "cuda_cpu"
 RUNTIME, CUBLAS, CUSOLVER = (f"cupy_backends.cuda.{name}" for name in ("api.runtime", "libs.cublas", "libs.cusolver"))
+THRUST, SORT = "cupy.cuda.thrust", "_Z11thrust_sortiPvPmRKSt6vectorIlSaIlEElS_"  # thrust_sort(int, void*, ...)
 PAGE = mmap.PAGESIZE
 
 
@@ -91,7 +92,7 @@ def imported(module, prefix):
 
 def libraries():
     """{name: library}, built, loaded and visible to whatever is loaded later."""
-    cuda = _library("libcuda.so.1", ("memory.c", "queue.c", "launch.c"), runtime_functions())
+    cuda = _library("libcuda.so.1", ("memory.c", "queue.c", "launch.c", "sort.c"), runtime_functions())
     for name in ("libcublasLt.so.12", "libcusparse.so.12", "libnvJitLink.so.12"):  # CuPy looks for them, and calls nothing
         _library(name, (), {"gpu_empty"})
     blas, solver = imported(CUBLAS, "cublas"), imported(CUSOLVER, "cusolver") | imported("cupyx._cusolver", "cusolver")
@@ -127,7 +128,13 @@ def redirect(path, targets):
 
 
 def redirect_runtime(library):
-    """CuPy's module `runtime` calls our runtime."""
+    """CuPy's module `runtime` calls our runtime, and its module `thrust` our sort."""
     importlib.import_module(RUNTIME)
     names = runtime_functions()
-    redirect(module_file(RUNTIME), {s: ctypes.cast(getattr(library, s), ctypes.c_void_p).value for s in names})
+    redirect(module_file(RUNTIME), {s: _address(library, s) for s in names})
+    importlib.import_module(THRUST)
+    redirect(module_file(THRUST), {SORT: _address(library, "gpu_sort")})
+
+
+def _address(library, symbol):
+    return ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value

@@ -110,6 +110,29 @@ GEMM(cublasDgemm_v2, DOUBLE, double)
 STRIDED(cublasSgemmStridedBatched, FLOAT, float)
 STRIDED(cublasDgemmStridedBatched, DOUBLE, double)
 
+// --- products of matrices that lie anywhere: arrays of pointers, on the device ---
+
+static void multiply_each(void* data) {
+    Product* p = data;
+    for (int i = 0; i < p->count; i++) {
+        Product one = *p;
+        one.a = ((const char**)p->a)[i], one.b = ((const char**)p->b)[i], one.c = ((char**)p->c)[i], one.count = 1;
+        multiply(&one);
+    }
+}
+
+#define EACH(name, number, type)                                                                                          \
+    int name(Handle* handle, int ta, int tb, int m, int n, int k, const type* alpha, const type** a, int lda,             \
+             const type** b, int ldb, const type* beta, type** c, int ldc, int count) {                                   \
+        Product p = {number, ta, tb, m, n, k, lda, ldb, ldc, count, 0, 0, 0, (void*)a, (void*)b, (void*)c};                \
+        memcpy(&p.alpha, alpha, sizeof *alpha);                                                                           \
+        memcpy(&p.beta, beta, sizeof *beta);                                                                              \
+        gpu_note("cublas", count, m * n);                                                                                 \
+        return gpu_idle() ? OK : gpu_enqueue(gpu_stream(handle->stream), "cublas", multiply_each, &p, sizeof p) ? 13 : OK; \
+    }
+EACH(cublasSgemmBatched, FLOAT, float)
+EACH(cublasDgemmBatched, DOUBLE, double)
+
 // --- vectors ---
 
 typedef struct {

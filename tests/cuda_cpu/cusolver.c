@@ -17,6 +17,10 @@ int cusolverDnDestroy(Handle* handle) { return 0; }
 int cusolverDnSetStream(Handle* handle, void* stream) { return handle->stream = stream, 0; }
 int cusolverDnGetStream(Handle* handle, void** stream) { return *stream = handle->stream, 0; }
 
+int cusolverGetProperty(int which, int* value) { return *value = which == 0 ? 11 : which == 1 ? 7 : 0, 0; }
+int cusolverDnCreateGesvdjInfo(void** info) { return *info = malloc(1), 0; }
+int cusolverDnDestroyGesvdjInfo(void* info) { return free(info), 0; }
+
 typedef struct {
     char jobu, jobv, uplo;
     int m, n, lda, ldu, ldv, ldb, count;
@@ -45,6 +49,30 @@ static char triangle(int uplo) { return uplo ? 'U' : 'L'; }
         if (m < n) return 3; /* as cuSOLVER's manual says */                                                             \
         return queue(h, s##gesvd, (Problem){.jobu = ju, .jobv = jv, .m = m, .n = n, .lda = lda, .ldu = ldu, .ldv = ldv,  \
                      .a = a, .values = sv, .u = u, .v = v, .info = info});                                                    \
+    }                                                                                                                    \
+    /* Many small matrices: U and V, not its transpose. */                                                               \
+    static void s##gesvdj(void* data) {                                                                                  \
+        Problem* p = data;                                                                                               \
+        int room = 64 * (p->m + p->n) + 256, small = p->m < p->n ? p->m : p->n;                                          \
+        type *work = malloc(room * sizeof *work), *vt = malloc(p->n * p->n * sizeof *vt);                                \
+        for (int k = 0; k < p->count; k++) {                                                                             \
+            type *u = (type*)p->u + (size_t)k * p->ldu * p->m, *v = (type*)p->v + (size_t)k * p->ldv * p->n;             \
+            gpu_##s##gesvd(&p->jobu, &p->jobu, &p->m, &p->n, (type*)p->a + (size_t)k * p->lda * p->n, &p->lda,           \
+                           (type*)p->values + k * small, u, &p->ldu, vt, &p->n, work, &room, p->info + k);               \
+            for (int i = 0; p->jobu == 'A' && i < p->n; i++)                                                             \
+                for (int j = 0; j < p->n; j++) v[j + i * p->ldv] = vt[i + j * p->n];                                     \
+        }                                                                                                                \
+        free(work), free(vt);                                                                                            \
+    }                                                                                                                    \
+    int cusolverDn##S##gesvdjBatched_bufferSize(Handle* h, int job, int m, int n, type* a, int lda, type* sv, type* u,   \
+                                                int ldu, type* v, int ldv, int* room, void* info, int count) {           \
+        return *room = 1, 0;                                                                                             \
+    }                                                                                                                    \
+    int cusolverDn##S##gesvdjBatched(Handle* h, int job, int m, int n, type* a, int lda, type* sv, type* u, int ldu,     \
+                                     type* v, int ldv, type* work, int room, int* info, void* params, int count) {       \
+        if (m > 32 || n > 32) return 3;                                                                                  \
+        return queue(h, s##gesvdj, (Problem){.jobu = job ? 'A' : 'N', .m = m, .n = n, .lda = lda, .ldu = ldu,            \
+                     .ldv = ldv, .a = a, .values = sv, .u = u, .v = v, .info = info, .count = count});                   \
     }                                                                                                                    \
     static void s##potrf(void* data) {                                                                                   \
         Problem* p = data;                                                                                               \

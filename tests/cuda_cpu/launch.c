@@ -2,7 +2,7 @@
 //
 // compiler.py makes a shared library of CUDA source; its path takes the place of machine code (a "cubin").  For each
 // kernel the library has  gpu_call_NAME(void** arguments)  for one thread, and  gpu_sizes_NAME , the sizes of its arguments.
-// Kernels without barriers run one thread after the other, in an order that jumps between blocks.  In kernels with
+// Kernels without barriers run one thread after the other, in an order that jumps.  In kernels with
 // barriers the threads of a block are fibres: each has a stack, and at a barrier it lets the others run.
 #define _GNU_SOURCE
 #include "device.h"
@@ -204,6 +204,7 @@ static void run(void* data) {
     function = launch->function;
     for (int i = 0; function->sizes[i]; i++) pointers[i] = launch->values + launch->offsets[i];
     arguments = pointers;
+    gpu_thread_index = (Index){0, 0, 0};
     gpu_grid_size = launch->grid;
     gpu_block_size = launch->block;
     uint64_t blocks = (uint64_t)launch->grid.x * launch->grid.y * launch->grid.z;
@@ -215,12 +216,16 @@ static void run(void* data) {
         }
         return;
     }
-    uint64_t all = blocks * threads, stride = threads * 5 / 3 + 7, at = all / 3;
-    while (divisor(stride, all) != 1) stride++;
-    for (uint64_t i = 0; i < all; i++, at = (at + stride) % all) {
-        set_block(at / threads);
-        set_thread(at % threads);
-        function->call(arguments);
+    // Whole blocks in an order that jumps, and their threads backwards, begun in the middle.
+    uint64_t stride = blocks * 2 / 3 + 1, b = blocks / 3;
+    while (divisor(stride, blocks) != 1) stride++;
+    for (uint64_t i = 0; i < blocks; i++, b = (b + stride) % blocks) {
+        set_block(b);
+        for (unsigned k = 0, t = threads / 2; k < threads; k++, t = t ? t - 1 : threads - 1) {
+            if (launch->block.y * launch->block.z == 1) gpu_thread_index.x = t;
+            else set_thread(t);
+            function->call(arguments);
+        }
     }
 }
 

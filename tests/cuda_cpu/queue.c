@@ -58,6 +58,8 @@ int gpu_devices(void) {
 
 // --- errors ---
 
+const char* cudaGetErrorString(Error error);
+
 Error gpu_error(void) { return errors[current]; }
 
 Error gpu_fail(Error error, const char* format, ...) {
@@ -76,12 +78,19 @@ static void forget(Stream* stream) {
     stream->last = &stream->first;
 }
 
-// For tests: a device is as new.  Real ones keep an error until the program ends.
-void gpu_reset(void) {
+static void run_until(Stream* stream, uint64_t number);
+
+// For tests: finishes all work and gives the first error, or NULL; then the devices are as new.  Real ones keep an error.
+const char* gpu_finish(void) {
+    Error error = NONE;
     gpu_lock();
-    for (int i = 0; i < DEVICES; i++) errors[i] = NONE, forget(&defaults[i]);
+    gpu_stream(NULL);  // makes the default streams
+    for (int i = 0; i < DEVICES; i++) run_until(&defaults[i], numbers);
+    for (Stream* s = others; s; s = s->next) run_until(s, numbers);
+    for (int i = 0; i < DEVICES; i++) error = error ? error : errors[i], errors[i] = NONE, forget(&defaults[i]);
     for (Stream* s = others; s; s = s->next) forget(s);
     gpu_unlock();
+    return error ? cudaGetErrorString(error) : NULL;
 }
 
 const char* cudaGetErrorName(Error error) {
@@ -100,7 +109,7 @@ const char* cudaGetErrorName(Error error) {
 }
 
 const char* cudaGetErrorString(Error error) {
-    return error == ILLEGAL_ADDRESS || error == LAUNCH_FAILED ? explanation : cudaGetErrorName(error);
+    return error == ILLEGAL_ADDRESS || error == LAUNCH_FAILED || error == NOT_SUPPORTED ? explanation : cudaGetErrorName(error);
 }
 
 Error cuGetErrorName(Error error, const char** text) { return *text = cudaGetErrorName(error), NONE; }
@@ -109,7 +118,8 @@ Error cudaGetLastError(void) { return gpu_error(); }
 
 // A function of CUDA that is not written here (tests/cuda_cpu/build.py makes one of these for each).
 Error gpu_missing(const char* name) {
-    fprintf(stderr, "the CPU in the place of a GPU has no %s\n", name);
+    snprintf(explanation, sizeof explanation, "the CPU in the place of a GPU has no %s", name);
+    fprintf(stderr, "%s\n", explanation);
     return NOT_SUPPORTED;
 }
 
@@ -145,8 +155,6 @@ static double now(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }
-
-static void run_until(Stream* stream, uint64_t number);
 
 // What must be done before the work of a stream with this number may begin.
 static void run_what_comes_before(Stream* stream, uint64_t number) {
