@@ -1,4 +1,4 @@
-"""Hypothesis profiles: dev (default), ci, intense.  HYPOTHESIS_PROFILE chooses.  And the GPU that tests may find."""
+"""Hypothesis profiles: dev (default), ci, few, intense.  HYPOTHESIS_PROFILE chooses.  And the GPU that tests may find."""
 
 import os
 
@@ -10,12 +10,12 @@ from tests import cuda_cpu
 if cuda_cpu.ASKED:  # before anything imports CuPy
     cuda_cpu.install()
 
-for name, examples in (("dev", 25), ("ci", 25), ("intense", 1000)):
+for name, examples in (("dev", 25), ("ci", 25), ("few", 5), ("intense", 1000)):
     settings.register_profile(
         name,
         max_examples=examples,
         deadline=None,  # machines are noisy
-        derandomize=name == "ci",  # a change is judged by the change, not by the draw
+        derandomize=name in ("ci", "few"),  # a change is judged by the change, not by the draw
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

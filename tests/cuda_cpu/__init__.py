@@ -13,10 +13,12 @@ import os
 import platform
 import shutil
 import sys
+from contextlib import contextmanager
 
 from tests.cuda_cpu import build
 
 ASKED = os.environ.get("MINICNN_GPU_TESTS") == "cpu"
+ORDER = os.environ.get("MINICNN_CUDA_CPU_ORDER", "late")  # when work is done, see `order`
 GUARDED = os.environ.get("MINICNN_CUDA_CPU_POOL") != "1"  # every array between guard pages, instead of CuPy's pool
 
 LAPACK = {
@@ -47,7 +49,9 @@ def install():
     """Put the device below CuPy."""
     from scipy.linalg import cython_blas, cython_lapack
 
+    from minicnn.cuda import CupyCuda
     from tests.cuda_cpu.compiler import compile_for_nvrtc
+    from tests.cuda_cpu.strict import StrictModule
 
     os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled for GPUs
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # we have our own
@@ -58,13 +62,17 @@ def install():
             ctypes.c_void_p.in_dll(found[name], f"gpu_{routine}").value = _capsule(module, routine)
     found["nvrtc"].gpu_set_compiler(compile_for_nvrtc)
     build.redirect_runtime(found["cuda"])
+    CupyCuda.module = lambda self, source, options: StrictModule(source, options)
     if GUARDED:
         import cupy
 
         cupy.cuda.set_allocator(None)
     global _library
     _library = found["cuda"]
-    _library.gpu_finish.restype = ctypes.c_char_p
+    _library.gpu_finish.restype = _library.gpu_record.restype = ctypes.c_char_p
+    _library.gpu_noted.restype = ctypes.c_ulong
+    _library.gpu_waits.restype = ctypes.c_long
+    _library.gpu_order(ORDERS.index(ORDER), ctypes.c_uint64(0))
 
 
 _library = None
@@ -74,3 +82,35 @@ def finish():
     """Do all work that still waits; the first error of a device, or None.  Then the devices are as new."""
     error = _library.gpu_finish()
     return None if error is None else error.decode()
+
+
+ORDERS = ("now", "late", "random", "never")  # as queue.c has them
+
+
+@contextmanager
+def order(name, seed=0):
+    """Within, work is done at once, as late as it may, at random times, or never (launches then cost only host time)."""
+    _library.gpu_order(ORDERS.index(name), ctypes.c_uint64(seed))
+    try:
+        yield
+    finally:
+        _library.gpu_order(ORDERS.index(ORDER), ctypes.c_uint64(0))
+
+
+class Record:
+    """What was started since it was made: [(kernel or "cublas", blocks, threads)], and how often the program waited."""
+
+    def __init__(self):
+        self._first, self._waits = _library.gpu_noted(), _library.gpu_waits()
+
+    @property
+    def waits(self):
+        return _library.gpu_waits() - self._waits
+
+    @property
+    def launches(self):
+        found, blocks, threads = [], ctypes.c_uint(), ctypes.c_uint()
+        for i in range(self._first, _library.gpu_noted()):
+            name = _library.gpu_record(ctypes.c_ulong(i), ctypes.byref(blocks), ctypes.byref(threads))
+            found.append((name.decode(), blocks.value, threads.value))
+        return found

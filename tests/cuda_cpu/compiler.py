@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.cuda_cpu.build import CACHE, HERE, module_file
 
 COMPILER = shutil.which("g++")
 FUSED = os.environ.get("MINICNN_CUDA_CPU_FMA") == "1"
-ROUNDING = ["-ffp-contract=fast", "-mfma"] if FUSED else ["-ffp-contract=off"]
+ROUNDING = ["-ffp-contract=fast", "-mfma", "-fexpensive-optimizations"] if FUSED else ["-ffp-contract=off"]
 FLAGS = ["-std=c++17", "-w", "-O1", "-fPIC", "-fno-strict-aliasing", "-fwrapv", *ROUNDING]
 BARRIERS = re.compile(r"__syncthreads|__syncwarp|__shfl")
 KERNELS = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(?:__launch_bounds__\(.*?\)\s+)?(\w+)\s*\(')
@@ -76,13 +77,15 @@ def library(source, options):
 
 
 _kept = []  # C holds pointers to these
+_one_at_a_time = threading.Lock()
 
 
 @SIGNATURE
 def compile_for_nvrtc(source, count, options, text):
     """What nvrtc.c calls."""
     try:
-        result, failed = str(library(source.decode(), [options[i].decode() for i in range(count)])), 0
+        with _one_at_a_time:
+            result, failed = str(library(source.decode(), [options[i].decode() for i in range(count)])), 0
     except CompilationError as error:
         result, failed = str(error), 1
     _kept.append(ctypes.c_char_p(result.encode()))
