@@ -47,14 +47,14 @@ def _capsule(module, name):
 
 def install():
     """Put the device below CuPy."""
+    os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled for GPUs
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # we have our own
     from scipy.linalg import cython_blas, cython_lapack
 
     from minicnn.cuda import CupyCuda
     from tests.cuda_cpu.compiler import compile_for_nvrtc
     from tests.cuda_cpu.strict import StrictModule
 
-    os.environ["CUPY_ACCELERATORS"] = ""  # CUB is compiled for GPUs
-    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # we have our own
     found = build.libraries()
     for name, routines in LAPACK.items():
         for routine in routines:

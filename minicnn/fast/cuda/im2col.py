@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.fast.cuda.kernels import available, geometry, launch
+from minicnn.fast.cuda.sums import sum_rows
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
@@ -68,6 +69,6 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
         g = xp.ascontiguousarray(g)
         gx = data_gradient(g) if needs[0] else None
         gw = weight_gradient(g) if needs[1] else None
-        return gx, gw, g.sum(axis=(0, 1, 2)) if needs[2] and b is not None else None
+        return gx, gw, sum_rows(g) if needs[2] and b is not None else None
 
     return y, vjp
