@@ -1,4 +1,4 @@
-"""Hypothesis profiles: dev (default), ci, few, intense.  HYPOTHESIS_PROFILE chooses.  And the GPU that tests may find."""
+"""Hypothesis profiles: dev (default), ci, few, intense; HYPOTHESIS_PROFILE chooses.  And the GPU that tests find."""
 
 import os
 

@@ -4,8 +4,8 @@
     install()                            before CuPy is imported; from then on it finds two GPUs, made of the CPU
 
 CuPy is the one of the wheel: its arrays, its memory pool, its kernels and the way it starts them.  Below it, our own
-libraries follow NVIDIA's documented interfaces: device memory between guard pages, streams that do their work as late as
-they may, kernels compiled by g++.  build.py puts them in place; the C files are the device.
+libraries follow NVIDIA's documented interfaces: device memory between guard pages, streams that do their work as late
+as they may, kernels compiled by g++.  build.py puts them in place; the C files are the device.
 """
 
 import ctypes
@@ -89,7 +89,7 @@ ORDERS = ("now", "late", "random", "never")  # as queue.c has them
 
 @contextmanager
 def order(name, seed=0):
-    """Within, work is done at once, as late as it may, at random times, or never (launches then cost only host time)."""
+    """Within, work is done at once, as late as it may, at random times, or never (to measure the host alone)."""
     _library.gpu_order(ORDERS.index(name), ctypes.c_uint64(seed))
     try:
         yield

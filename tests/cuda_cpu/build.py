@@ -1,8 +1,8 @@
 """Builds the libraries of the device, and lets CuPy's own modules find them.
 
-CuPy's wheel loads the driver, NVRTC, cuBLAS and cuSOLVER when it needs them: ours, once loaded under their names, are what
-it finds.  Only the CUDA runtime is inside of its module `runtime`.  Its symbol table says where each function is, and
-a jump to ours is written over the first bytes of each, in memory: the files of the wheel stay as they are.
+CuPy's wheel loads the driver, NVRTC, cuBLAS and cuSOLVER when it needs them: ours, once loaded under their names, are
+what it finds.  Only the CUDA runtime is inside of its module `runtime`.  Its symbol table says where each function is,
+and a jump to ours is written over the first bytes of each, in memory: the files of the wheel stay as they are.
 """
 
 import ctypes
@@ -62,7 +62,7 @@ def compile_once(sources, name, flags, key=b""):
 
 
 def missing(wanted):
-    """A C file with every function of CUDA that CuPy may call, weak: it says that it is not there, unless we have it."""
+    """A C file with every function that CuPy may call, weak: it says that it is not there, unless we have it."""
     lines = [f'__attribute__((weak)) int {s}(void) {{ return gpu_missing("{s}"); }}' for s in sorted(wanted)]
     text = "int gpu_missing(const char*);\n" + "\n".join(lines) + "\n"
     return written(f"missing-{hashlib.sha256(text.encode()).hexdigest()[:16]}.c", text)
@@ -93,7 +93,7 @@ def imported(module, prefix):
 def libraries():
     """{name: library}, built, loaded and visible to whatever is loaded later."""
     cuda = _library("libcuda.so.1", ("memory.c", "queue.c", "launch.c", "sort.c"), runtime_functions())
-    for name in ("libcublasLt.so.12", "libcusparse.so.12", "libnvJitLink.so.12"):  # CuPy looks for them, and calls nothing
+    for name in ("libcublasLt.so.12", "libcusparse.so.12", "libnvJitLink.so.12"):  # looked for, but never called
         _library(name, (), {"gpu_empty"})
     blas, solver = imported(CUBLAS, "cublas"), imported(CUSOLVER, "cusolver") | imported("cupyx._cusolver", "cusolver")
     return {

@@ -1,7 +1,7 @@
 """CUDA source to a library of the CPU: g++ behind kernel.h, in the place of NVRTC.
 
-kernel.h, with the headers of CuPy that its kernels include, is compiled beforehand; a kernel then takes a fifth of a second.
-What was compiled once is found again by its text, its options and the text of the headers.
+kernel.h, with the headers of CuPy that its kernels include, is compiled beforehand; a kernel then takes a fifth of a
+second.  What was compiled once is found again by its text, its options and the text of the headers.
 """
 
 import ctypes
@@ -55,7 +55,8 @@ def headers():
         (folder / "cupy").mkdir(exist_ok=True)
         (folder / "cupy" / "complex.cuh").write_text(COMPLEX)
         temporary = folder / f"kernel.{os.getpid()}"
-        gpp([*FLAGS, f"-I{folder}", f"-I{include}", "-x", "c++-header", str(folder / "kernel.h"), "-o", str(temporary)], None)
+        flags = [*FLAGS, f"-I{folder}", f"-I{include}"]
+        gpp([*flags, "-x", "c++-header", str(folder / "kernel.h"), "-o", str(temporary)], None)
         temporary.rename(compiled)
     return folder, include
 
@@ -68,7 +69,8 @@ def library(source, options):
     if not path.exists():
         plain = source if "#include" in source else gpp(["-E", "-P", *definitions, "-x", "c++", "-"], source)
         barriers = f'\nextern "C" {{ extern const int gpu_barriers = {int(bool(BARRIERS.search(plain)))}; }}\n'
-        whole = '#include "kernel.h"\n' + source + barriers + "".join(f"GPU_KERNEL({n})\n" for n in KERNELS.findall(plain))
+        calls = "".join(f"GPU_KERNEL({name})\n" for name in KERNELS.findall(plain))
+        whole = '#include "kernel.h"\n' + source + barriers + calls
         temporary = path.with_suffix(f".{os.getpid()}")
         flags = [*FLAGS, "-shared", "-nostdlib", *definitions, f"-I{folder}", f"-I{include}"]
         gpp([*flags, "-x", "c++", "-", "-x", "none", "-lgcc", "-o", str(temporary)], whole)

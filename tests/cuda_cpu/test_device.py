@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from minicnn import backend
+from minicnn.backend import DeviceError
 from minicnn.cuda import CupyCuda
 from minicnn.fast.batches import Slot, StagedBatches
 from minicnn.fast.cuda import kernels
@@ -88,7 +89,8 @@ def test_a_pointer_of_another_device():
     first, second = backend.device("gpu:0"), backend.device("gpu:1")
     x = second.put(np.ones(3))
     backend.device("gpu:0")
-    with pytest.raises(Exception, match="scale on device 0 got a pointer of another device: byte 0 of a block of .* on device 1"):
+    message = "scale on device 0 got a pointer of another device: byte 0 of a block of .* on device 1"
+    with pytest.raises(Exception, match=message):
         start(SCALE, "scale", 3, np.uint64(x.data.ptr))
     assert cuda_cpu.finish() is not None
     assert first.get(first.put(np.ones(3))).sum() == 3
@@ -209,6 +211,32 @@ def test_batches_that_are_dropped_while_a_copy_is_under_way():
     epoch.close()
     del staged, epoch
     assert cuda_cpu.finish() is None
+
+
+@needs_guards
+def test_debug_sync_names_the_kernel_that_failed(monkeypatch):
+    gpu = backend.device("gpu")
+    x, y = (gpu.put(np.ones(5, np.float32)) for _ in range(2))
+    monkeypatch.setattr(kernels, "DEBUG_SYNC", True)
+    kernels.launch("elementwise.relu", (y,), x)
+    with pytest.raises(
+        DeviceError, match="the kernel elementwise.relu failed on gpu:0: .*relu touched byte 20 of a block"
+    ):
+        kernels.launch("elementwise.relu", (y,), x, count=6)
+    assert cuda_cpu.finish() is not None
+
+
+def test_a_large_array_is_uploaded_without_page_locked_memory(monkeypatch):
+    gpu = backend.device("gpu")
+    pool, asked, array = gpu.xp.get_default_pinned_memory_pool(), [], np.arange(3000.0).reshape(3, 1000)
+    monkeypatch.setattr(backend, "LARGE", array.nbytes)
+    gpu.xp.cuda.set_pinned_memory_allocator(lambda size: asked.append(size) or pool.malloc(size))
+    try:
+        for made, page_locked in ((array, 0), (array[:, :400].copy(), 1)):
+            np.testing.assert_array_equal(gpu.get(gpu.put(made)), made)
+            assert len(asked) == page_locked
+    finally:
+        gpu.xp.cuda.set_pinned_memory_allocator(pool.malloc)
 
 
 def test_functions_that_are_not_there_say_so(capfd):

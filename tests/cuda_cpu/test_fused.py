@@ -1,6 +1,6 @@
-"""Every test for a GPU, as a GPU rounds: products fused with sums, the smallest numbers 0; with CuPy's own pool of memory.
+"""Every test for a GPU, as a GPU rounds: products fused with sums, the smallest numbers 0.
 
-Streams do their work at random times.
+And with CuPy's own pool of memory, and streams that do their work at random times.
 """
 
 from tests.cuda_cpu.runs import every_gpu_test_passes

@@ -3,10 +3,9 @@
     pytest -m gpu -s
 
 This also runs what other files have for a GPU (on_devices of tests/devices.py).  Skipped where there is none.
-MINICNN_GPU_TESTS=standin runs this file on the stand-in, to see that the tests themselves work.
+MINICNN_GPU_TESTS=cpu runs all of it on a CPU in the place of a GPU (tests/cuda_cpu), with smaller arrays.
 """
 
-import os
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -22,17 +21,15 @@ from minicnn.optim import SGD
 from minicnn.training import Interrupted, Trainer
 from tests import cuda_cpu
 from tests.cases import CASES
-from tests.devices import standin_with_kernels
 from tests.fast.cuda.test_batches import batches, same
-from tests.fast.cuda.test_training import network, source, trained
+from tests.fast.cuda.test_training import OPTIMISERS, network, source, trained
 from tests.fast.cuda.test_update import RULES
 from tests.fast.cuda.test_update import trained as stepped
 from tests.fast.cuda.test_versions import VERSIONS, compare
 from tests.gpu.speed import images_per_second
 from tests.test_training import Doubled
 
-STANDIN = os.environ.get("MINICNN_GPU_TESTS") == "standin"
-if not STANDIN and (problem := backend.gpu_problem()):
+if problem := backend.gpu_problem():
     pytest.skip(f"no GPU: {problem}", allow_module_level=True)
 
 pytestmark = pytest.mark.gpu
@@ -40,11 +37,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def gpu():
-    if STANDIN:
-        with standin_with_kernels() as device:
-            yield device
-    else:
-        yield backend.device("gpu")
+    return backend.device("gpu")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op.name)
@@ -71,7 +64,7 @@ def test_kernels_agree_with_the_textbook(name, gpu, data):
 def test_convolutions_of_real_sizes(shape, gpu):
     """Winograd's algorithm and im2col in float32 against im2col in float64, relative to the largest value."""
     n, h, w, c, f, k = shape
-    n = 1 if STANDIN or cuda_cpu.ASKED else n
+    n = 1 if cuda_cpu.ASKED else n
     rng = np.random.default_rng(0)
     x, filters, g = (rng.standard_normal(s) for s in ((n, h, w, c), (k, k, c, f), (n, h, w, f)))
     results = {}
@@ -101,7 +94,7 @@ def test_batches_have_the_bits_of_the_cpu(kind, gpu):
         assert same(kind(made, gpu).epoch(1, 3), made.epoch(1, 3)) == 40
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
 def test_training_agrees_with_the_cpu(optimiser, dtype, steps, tolerance, gpu):
     made = source(4 * steps - 1, 4, 9, 5)
@@ -152,7 +145,6 @@ def limited_memory(gpu, extra):
         gpu.free_memory()
 
 
-@pytest.mark.skipif(STANDIN, reason="the stand-in has no memory pool; tests/fast/cuda/test_out_of_memory.py is for it")
 def test_out_of_memory(gpu, monkeypatch):
     """128 images need 230 MiB at once: with less it is done in pieces, with nearly none the message says what to do."""
     monkeypatch.setenv("MINICNN_CONV", "im2col")
@@ -175,7 +167,7 @@ def test_out_of_memory(gpu, monkeypatch):
 
 def test_speed(gpu, capsys):
     """Prints images a second; asserts only that there are some."""
-    rows = list(images_per_second(gpu, quick=STANDIN or cuda_cpu.ASKED))
+    rows = list(images_per_second(gpu, quick=cuda_cpu.ASKED))
     with capsys.disabled():
         print(f"\n\ntraining on {gpu}: images a second, float32\n")
         for name, batch, fast, textbook in rows:

@@ -1,4 +1,4 @@
-"""Batch normalisation: one kernel forward, two and a sum for the derivative; batch moments, two kernels and two sums."""
+"""Batch normalisation: one kernel forward, two and a sum for the derivative; the moments, two kernels and two sums."""
 
 from __future__ import annotations
 
