@@ -97,7 +97,7 @@ def device_of(x: Array) -> Device:
             return CPU
         if not _is_cupy_array(x):
             raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
-        find = _device_of_type[type(x)] = lambda array: _gpu(array.device.id)
+        find = _device_of_type[type(x)] = lambda array: _gpu(array.data.device_id)  # .device would make an object
     return find(x)
 
 

@@ -52,7 +52,7 @@ def install():
     from scipy.linalg import cython_blas, cython_lapack
 
     from minicnn.cuda import CupyCuda
-    from tests.cuda_cpu.compiler import compile_for_nvrtc
+    from tests.cuda_cpu.compiler import FUSED, compile_for_nvrtc
     from tests.cuda_cpu.strict import StrictModule
 
     found = build.libraries()
@@ -61,7 +61,8 @@ def install():
             module = cython_blas if routine in cython_blas.__pyx_capi__ else cython_lapack
             ctypes.c_void_p.in_dll(found[name], f"gpu_{routine}").value = _capsule(module, routine)
     found["nvrtc"].gpu_set_compiler(compile_for_nvrtc)
-    build.redirect_runtime(found["cuda"])
+    ctypes.c_int.in_dll(found["cuda"], "gpu_flush").value = FUSED
+    build.redirect(found["cuda"])
     CupyCuda.module = lambda self, source, options: StrictModule(source, options)
     if GUARDED:
         import cupy

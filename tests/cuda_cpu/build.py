@@ -14,6 +14,7 @@ import os
 import shutil
 import struct
 import subprocess
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -79,6 +80,7 @@ def written(name, text):
     return path
 
 
+@cache
 def runtime_functions():
     """{name: address} of the functions of the CUDA runtime in CuPy's module."""
     table = symbols(module_file(RUNTIME), ".symtab")
@@ -112,28 +114,25 @@ def _library(name, sources, wanted=()):
     return ctypes.CDLL(str(compile_once(files, name, flags)), mode=ctypes.RTLD_GLOBAL)
 
 
-def redirect(path, targets):
-    """In a loaded library, let functions jump to others: {symbol: address of its replacement}."""
-    with open("/proc/self/maps") as maps:
-        base = min(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(str(path)))
-    libc = ctypes.CDLL(None, use_errno=True)
-    table = symbols(path, ".symtab")
-    for symbol, target in targets.items():
-        address = base + table[symbol][0]
-        start = address // PAGE * PAGE
-        if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(2 * PAGE), 7):
-            raise OSError(ctypes.get_errno(), f"cannot write to the code of {path.name}")
-        jump = b"\xff\x25\0\0\0\0" + struct.pack("<Q", target)  # jmp *(the next eight bytes)
-        ctypes.memmove(address, jump, len(jump))
-
-
-def redirect_runtime(library):
+def redirect(library):
     """CuPy's module `runtime` calls our runtime, and its module `thrust` our sort."""
     importlib.import_module(RUNTIME)
-    names = runtime_functions()
-    redirect(module_file(RUNTIME), {s: _address(library, s) for s in names})
+    with open("/proc/self/maps") as maps:
+        base = min(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(str(module_file(RUNTIME))))
+    for name, offset in runtime_functions().items():
+        jump(base + offset, _address(library, name))
     importlib.import_module(THRUST)
-    redirect(module_file(THRUST), {SORT: _address(library, "gpu_sort")})
+    jump(_address(ctypes.CDLL(str(module_file(THRUST))), SORT), _address(library, "gpu_sort"))
+
+
+def jump(address, target):
+    """Let the function at an address jump to another one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    start = address // PAGE * PAGE
+    if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(2 * PAGE), 7):  # to be read, written and run
+        raise OSError(ctypes.get_errno(), "cannot write to the code of CuPy in memory")
+    code = b"\xff\x25\0\0\0\0" + struct.pack("<Q", target)  # jmp *(the next eight bytes)
+    ctypes.memmove(address, code, len(code))
 
 
 def _address(library, symbol):

@@ -23,11 +23,11 @@ const char* gpu_place(const void* p);  // in words, for messages
 void gpu_lock(void);
 void gpu_unlock(void);
 int gpu_device(void);  // the current device of this thread
-int gpu_devices(void);
 Stream* gpu_stream(void* handle);  // of the current device, or NULL if it belongs to another
 // Work for a stream: `run` gets a copy of `data` when its turn comes.
 Error gpu_enqueue(Stream* stream, const char* name, void (*run)(void*), const void* data, size_t bytes);
 Error gpu_wait(Stream* stream);  // does all that is queued there
+void gpu_catch_up(void);  // does all that is queued on the default stream, which may happen at any time
 Error gpu_fail(Error error, const char* format, ...);  // notes an error of the current device, as on a GPU: it stays
 Error gpu_error(void);
 Error gpu_missing(const char* name);  // says that there is no such function here

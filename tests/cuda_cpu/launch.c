@@ -22,6 +22,8 @@ Index gpu_thread_index, gpu_block_index, gpu_block_size, gpu_grid_size;  // thre
 enum { MOST_THREADS = 1024, WARP = 32, STACK = 1 << 16, SHARED = 49152 };
 _Alignas(16) char gpu_shared[SHARED];  // for  extern __shared__
 
+int gpu_flush;  // whether numbers below 1e-38 (1e-308 in double) become 0
+
 // --- errors within kernels ---
 
 static __thread sigjmp_buf escape;
@@ -48,7 +50,7 @@ void gpu_guarded(const char* name, void (*work)(void*), void* data) {
     }
     unsigned rounding = _mm_getcsr();
     running = name;
-    if (getenv("MINICNN_CUDA_CPU_FMA")) _mm_setcsr(rounding | 0x8040);  // numbers below 1e-38 become 0
+    if (gpu_flush) _mm_setcsr(rounding | 0x8040);
     if (!sigsetjmp(escape, 1)) work(data);
     _mm_setcsr(rounding);
     running = NULL;

@@ -14,6 +14,7 @@
 
 enum { PAGE = 4096, ALIGNMENT = 4, POISON = 0xff };
 static const size_t RANGE = 1ull << 40;  // addresses of one device
+static const size_t LIMIT = 4ull << 30;  // bytes of one device
 
 typedef struct {
     char* start;
@@ -28,11 +29,6 @@ static struct {
 } memory[DEVICES + 1];
 
 static size_t whole_pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE * PAGE; }
-
-static size_t limit(void) {
-    const char* asked = getenv("MINICNN_CUDA_CPU_BYTES");
-    return asked ? strtoull(asked, NULL, 10) : 4ull << 30;
-}
 
 int gpu_owner(const void* p) {
     if (!base || (char*)p < base || (char*)p >= base + RANGE * (DEVICES + 1)) return -1;
@@ -54,7 +50,7 @@ static Block* block_before(const void* p) {
 
 static Error reserve(int owner, size_t bytes, void** result) {
     if (!base) base = mmap(NULL, RANGE * (DEVICES + 1), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED || memory[owner].used + bytes > limit()) return NO_MEMORY;
+    if (base == MAP_FAILED || memory[owner].used + bytes > LIMIT) return NO_MEMORY;
     size_t pages = whole_pages(bytes), next = memory[owner].next + PAGE;
     char* first = base + RANGE * owner + next;
     if (next + pages > RANGE - PAGE || mprotect(first, pages, PROT_READ | PROT_WRITE)) return NO_MEMORY;
@@ -116,6 +112,10 @@ static Error allocate(int owner, void** result, size_t bytes) {
     *result = NULL;
     Error error = gpu_error();
     if (!error && bytes) error = reserve(owner, bytes, result);
+    if (error == NO_MEMORY && memory[owner].used + bytes <= LIMIT) {  // the system's limit of mappings: do what is queued
+        gpu_catch_up();
+        error = reserve(owner, bytes, result);
+    }
     gpu_unlock();
     return error;
 }
@@ -145,7 +145,7 @@ Error cudaHostAlloc(void** p, size_t bytes, unsigned flags) { return allocate(HO
 Error cudaFreeHost(void* p) { return give_back(p); }
 
 Error cudaMemGetInfo(size_t* left, size_t* total) {
-    *total = limit();
+    *total = LIMIT;
     *left = *total - memory[gpu_device()].used;
     return gpu_error();
 }

@@ -35,6 +35,8 @@ struct Stream {
     Stream* next;
 };
 
+enum { SEEN = 2 };  // devices that the program finds
+
 static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static __thread int current;
 static Stream defaults[DEVICES];
@@ -50,11 +52,6 @@ void gpu_lock(void) { pthread_mutex_lock(&mutex); }
 void gpu_unlock(void) { pthread_mutex_unlock(&mutex); }
 int gpu_device(void) { return current; }
 int gpu_idle(void) { return when == NEVER; }
-
-int gpu_devices(void) {
-    const char* asked = getenv("MINICNN_CUDA_CPU_DEVICES");
-    return asked ? atoi(asked) : 2;
-}
 
 // --- errors ---
 
@@ -125,10 +122,10 @@ Error gpu_missing(const char* name) {
 
 // --- devices ---
 
-Error cudaGetDeviceCount(int* count) { return *count = gpu_devices(), NONE; }
+Error cudaGetDeviceCount(int* count) { return *count = SEEN, NONE; }
 Error cudaGetDevice(int* device) { return *device = current, NONE; }
 Error cudaSetDevice(int device) {
-    if (device < 0 || device >= gpu_devices()) return NO_SUCH_DEVICE;
+    if (device < 0 || device >= SEEN) return NO_SUCH_DEVICE;
     current = device;
     return NONE;
 }
@@ -221,6 +218,8 @@ Error gpu_wait(Stream* stream) {
     gpu_unlock();
     return gpu_error();
 }
+
+void gpu_catch_up(void) { run_until(gpu_stream(NULL), numbers); }
 
 static Error new_stream(void** handle, int blocking) {
     gpu_lock();

@@ -60,23 +60,20 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     count = first.size if count is None else count
     if count == 0:
         return
+    in_order = where.xp.ascontiguousarray  # of an array in C order it is that array; `flags` would make an object
     for output in outputs:
-        if not output.flags.c_contiguous:
+        if in_order(output) is not output:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
-    given = (*outputs, *inputs, count)
-    largest, double = 0, False
-    for value in given:
+    largest, double = count, False
+    for value in (*outputs, *inputs):
         if type(value) is kind:
             largest, double = max(largest, value.size), double or value.dtype == np.float64
         elif isinstance(value, int):
             largest = max(largest, value)
-    wide = largest >= WIDE
-    if real is not None:
-        double = real == np.float64
-    function = _function(where, kernel, double, wide)
-    types = _TYPES[double, wide]
-    arguments = tuple([value if type(value) is kind and value.flags.c_contiguous else _argument(where.xp, value, *types)
-                       for value in given])  # fmt: skip
+    key = (double if real is None else real == np.float64, largest >= WIDE)
+    function, types = _function(where, kernel, *key), _TYPES[key]
+    values = [in_order(value) if type(value) is kind else _argument(value, *types) for value in inputs]
+    arguments = (*outputs, *values, _number(types[1], count))
     function((blocks(count),), (THREADS,), arguments)
     if DEBUG_SYNC:
         _wait_for(where, kernel)
@@ -127,15 +124,15 @@ def _module(where: Device, file: str, real: Any, index: Any) -> Any:
     return _modules[key]
 
 
-def _argument(xp: Any, value: Any, real: Any, index: Any) -> Any:
-    """A value as a kernel takes it."""
+def _argument(value: Any, real: Any, index: Any) -> Any:
+    """A value that is not an array, as a kernel takes it."""
     if value is None:
         return NULL
     if isinstance(value, int):  # or a bool
         return _number(index, value)
     if isinstance(value, np.generic) and not isinstance(value, np.floating):
         return value
-    return real(value) if isinstance(value, float | np.floating) else xp.ascontiguousarray(value)
+    return real(value)
 
 
 @lru_cache(4096)  # shapes come again and again
