@@ -243,10 +243,12 @@ Error cudaStreamSynchronize(void* handle) {
     return stream ? gpu_wait(stream) : INVALID_HANDLE;
 }
 Error cudaStreamQuery(void* handle) {
+    gpu_lock();
     Stream* stream = gpu_stream(handle);
-    if (!stream) return INVALID_HANDLE;
-    if (stream->first) run_until(stream, stream->first->number);  // whoever asks again and again gets there
-    return stream->first ? NOT_READY : gpu_error();
+    if (stream && stream->first) run_until(stream, stream->first->number);  // whoever asks again and again gets there
+    Error error = !stream ? INVALID_HANDLE : stream->first ? NOT_READY : gpu_error();
+    gpu_unlock();
+    return error;
 }
 Error cudaDeviceSynchronize(void) {
     gpu_lock();
@@ -299,10 +301,12 @@ Error cudaEventSynchronize(void* handle) {
 }
 
 Error cudaEventQuery(void* handle) {
+    gpu_lock();
     Event* event = handle;
-    if (!event->stream || !event->stream->first || event->stream->first->number > event->number) return gpu_error();
-    run_until(event->stream, event->stream->first->number);
-    return NOT_READY;
+    int waiting = event->stream && event->stream->first && event->stream->first->number <= event->number;
+    if (waiting) run_until(event->stream, event->stream->first->number);
+    gpu_unlock();
+    return waiting ? NOT_READY : gpu_error();
 }
 
 Error cudaEventElapsedTime(float* milliseconds, void* from, void* to) {
