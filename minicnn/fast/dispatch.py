@@ -73,6 +73,12 @@ def _fused(name: str, fits: Condition) -> Condition:
     return condition
 
 
+def _columns_then_activation(x: Any, w: Any, b: Any = None, *, activation: str, **static: Any) -> bool:
+    """On a GPU: im2col adds the bias together with the activation; a convolution by Winograd adds it by itself."""
+    by_winograd = _chosen("winograd", cuda_winograd.fits)(x, w, **static)
+    return not by_winograd and _chosen("im2col", cuda_im2col.fits)(x, w, **static)
+
+
 def forced_convolution() -> str | None:
     """What MINICNN_CONV says; None: the table chooses."""
     name = os.environ.get("MINICNN_CONV")
@@ -104,6 +110,7 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # for arrays on a GPU
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
+    (fused.conv2d_activated, _columns_then_activation, cuda_im2col.conv2d),
     (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
     (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),
     (ops.avr, cuda_elementwise.fits, cuda_elementwise.avr),

@@ -124,7 +124,7 @@ def test_a_launch_with_a_wrong_argument(arguments, message):
     x = gpu.put(np.ones(3))
     module = CupyCuda(gpu.xp, None).module(kernels.source("elementwise"), kernels.options("f8", "i4"))
     with pytest.raises(AssertionError, match=message):
-        module.get_function("relu")((1,), (1,), arguments(x, np.int32(3)))
+        module.get_function("avr")((1,), (1,), arguments(x, np.int32(3)))
 
 
 def test_products_are_fused_with_sums_where_that_is_asked_for():
@@ -218,11 +218,11 @@ def test_debug_sync_names_the_kernel_that_failed(monkeypatch):
     gpu = backend.device("gpu")
     x, y = (gpu.put(np.ones(5, np.float32)) for _ in range(2))
     monkeypatch.setattr(kernels, "DEBUG_SYNC", True)
-    kernels.launch("elementwise.relu", (y,), x)
+    kernels.launch("elementwise.avr", (y,), x)
     with pytest.raises(
-        DeviceError, match="the kernel elementwise.relu failed on gpu:0: .*relu touched byte 20 of a block"
+        DeviceError, match="the kernel elementwise.avr failed on gpu:0: .*avr touched byte 20 of a block"
     ):
-        kernels.launch("elementwise.relu", (y,), x, count=6)
+        kernels.launch("elementwise.avr", (y,), x, count=6)
     assert cuda_cpu.finish() is not None
 
 

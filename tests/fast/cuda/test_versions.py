@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from minicnn import Stream, ops, parallel
 from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, sums, winograd
 from minicnn.fast.dispatch import TABLE
+from minicnn.fast.fused import conv2d_activated
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
@@ -28,6 +29,7 @@ def draw_logits(d):
 
 VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
+    "im2col, activated": (conv2d_activated, im2col.conv2d, draw.activated(draw.any_conv)),
     "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
     "relu": (ops.relu, elementwise.relu, draw.one_array),
     "leaky_relu": (ops.leaky_relu, elementwise.leaky_relu, draw_leaky),
