@@ -30,6 +30,10 @@ Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
 INSTALL_CUPY = "pip install 'cupy-cuda12x[ctk]>=14' (CUDA 12) or 'cupy-cuda13x[ctk]>=14' (CUDA 13)"
 
 
+# Bytes.  Smaller arrays go through page-locked memory, which CuPy keeps for later, rounded up to a power of two.
+LARGE = 64 << 20
+
+
 class DeviceError(RuntimeError):
     """A device that was asked for cannot be used; the message says what is missing and what to do."""
 
@@ -93,7 +97,7 @@ def device_of(x: Array) -> Device:
             return CPU
         if not _is_cupy_array(x):
             raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
-        find = _device_of_type[type(x)] = lambda array: _gpu(array.device.id)
+        find = _device_of_type[type(x)] = lambda array: _gpu(array.data.device_id)  # .device would make an object
     return find(x)
 
 
@@ -204,7 +208,11 @@ def _gpu(index: int) -> Device:
 
         def put(x: np.ndarray) -> Array:
             with card:
-                return cupy.asarray(x)
+                if x.nbytes < LARGE or not x.flags.c_contiguous:
+                    return cupy.asarray(x)
+                there = cupy.empty(x.shape, x.dtype)
+                there.set(x)
+                return there
 
         def free_memory() -> None:
             with card:

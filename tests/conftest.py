@@ -1,15 +1,29 @@
-"""Hypothesis profiles: dev (default), ci, intense.  HYPOTHESIS_PROFILE chooses."""
+"""Hypothesis profiles: dev (default), ci, few, intense; HYPOTHESIS_PROFILE chooses.  And the GPU that tests find."""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
-for name, examples in (("dev", 25), ("ci", 25), ("intense", 1000)):
+from tests import cuda_cpu
+
+if cuda_cpu.ASKED:  # before anything imports CuPy
+    cuda_cpu.install()
+
+for name, examples in (("dev", 25), ("ci", 25), ("few", 5), ("intense", 1000)):
     settings.register_profile(
         name,
         max_examples=examples,
         deadline=None,  # machines are noisy
-        derandomize=name == "ci",  # a change is judged by the change, not by the draw
+        derandomize=name in ("ci", "few"),  # a change is judged by the change, not by the draw
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+@pytest.fixture(autouse=True)
+def _work_of_the_device_ends_with_the_test():
+    """On a CPU in the place of a GPU: what a test leaves in its queues belongs to the test."""
+    yield
+    if cuda_cpu.ASKED:
+        assert cuda_cpu.finish() is None

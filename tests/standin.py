@@ -1,7 +1,7 @@
 """A fake GPU: NumPy arrays behind a wrapper that is at least as strict as CuPy.
 
-There is no GPU on the machines that build minicnn, so every op also runs on this device.  What works here
-works on CuPy, because the stand-in refuses what CuPy refuses and goes by the CuPy that is installed:
+There is no GPU on the machines that build minicnn.  The real CuPy runs on a CPU in its place (cuda_cpu/) and has the
+last word; this device is stricter, and counts what CuPy does in silence.  It goes by the CuPy that is installed:
 
 - it is a wrapper, not an ndarray subclass: NumPy cannot convert it silently, and mixing it with a plain
   ndarray is a TypeError;

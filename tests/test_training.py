@@ -182,7 +182,7 @@ def test_evaluation(device):
         trainer.model,
         DATA.test_images,
         DATA.test_labels,
-        trainer.batches.normalise,
+        Normaliser.of(DATA.train_images),
         device=device,
         on_batch=seen.append,
     )

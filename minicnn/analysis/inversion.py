@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.analysis.layers import filter_layers, leaves
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, array_module, device_of, to_device, to_host
 from minicnn.nn import AVR, Dropout, MaxPool2d, ReLU, Sequential
 from minicnn.ops.windows import Pad, Size
 from minicnn.theory.joint import Stage
@@ -134,10 +134,13 @@ def _through_pool(pooled: PooledConvolution, before: Array, y: Array, maps: Pool
     cells = pooled.reconstruct(PooledMaps(estimate, maps.switches), regions).reshape(-1, channels)  # (R ph pw, C)
     size = n * height * width + 1
     numbers = xp.arange(1, size).reshape(n, height, width, 1).astype(np.float64)
-    places = pooled.patches(numbers).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 means none
-    count = xp.maximum(xp.bincount(places, minlength=size)[1:], 1)
-    total = xp.stack([xp.bincount(places, weights=cells[:, c], minlength=size)[1:] for c in range(channels)], -1)
-    return (total / count[:, None]).reshape(before.shape).astype(before.dtype)
+    places = to_host(pooled.patches(numbers)).reshape(-1).astype(np.int64)  # the pixel of every cell; 0 means none
+    # On the host: a GPU would add the cells of a pixel in another order each time.
+    values = to_host(cells)
+    count = np.maximum(np.bincount(places, minlength=size)[1:], 1)
+    total = np.stack([np.bincount(places, weights=values[:, c], minlength=size)[1:] for c in range(channels)], -1)
+    mean = (total / count[:, None]).reshape(before.shape).astype(before.dtype)
+    return to_device(mean, device_of(before))
 
 
 def pooling_ratios(x: Array, steps: Sequence[Step], w: Array | None = None) -> Array:

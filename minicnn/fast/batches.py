@@ -115,6 +115,10 @@ class Slot:
             self.arrays += (there.reshape(a.shape),)
         self.copied = stream.record()
 
+    def __del__(self) -> None:
+        if self.copied is not None:
+            self.copied.synchronize()  # both memories would be given to others while the copy is under way
+
     def lend(self) -> Generator[Any, None, None]:
         """The batch, for the stream that computes."""
         with self.device.active():

@@ -8,6 +8,8 @@ OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the 
 where whole parameters are needed), and the norm of all gradients.  A new optimiser with a kernel is a class in
 optim.py, a kernel in cuda/update.cu that cuda/update.py starts, and a row here; without a row the textbook is used.
 
+MOMENTS is about ops.batch_moments, which is not an op: nothing is differentiated through it.
+
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.
 
@@ -38,6 +40,7 @@ from minicnn.fast.native import im2col as native_im2col
 from minicnn.fast.native import pool as native_pool
 from minicnn.fast.native import winograd as native_winograd
 from minicnn.fast.native.library import available
+from minicnn.ops.norm import FASTER_MOMENTS
 
 Condition = Callable[..., bool]
 TAPS_BATCH = 16  # images: with fewer, reading the weights is most of the work
@@ -68,6 +71,12 @@ def _fused(name: str, fits: Condition) -> Condition:
         return alone(x, w, **static) and not tiny(x, w, **static)
 
     return condition
+
+
+def _columns_then_activation(x: Any, w: Any, b: Any = None, *, activation: str, **static: Any) -> bool:
+    """On a GPU: im2col adds the bias together with the activation; a convolution by Winograd adds it by itself."""
+    by_winograd = _chosen("winograd", cuda_winograd.fits)(x, w, **static)
+    return not by_winograd and _chosen("im2col", cuda_im2col.fits)(x, w, **static)
 
 
 def forced_convolution() -> str | None:
@@ -101,6 +110,7 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # for arrays on a GPU
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
+    (fused.conv2d_activated, _columns_then_activation, cuda_im2col.conv2d),
     (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
     (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),
     (ops.avr, cuda_elementwise.fits, cuda_elementwise.avr),
@@ -121,7 +131,10 @@ OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
     (optim.Muon.update_all, cuda_update.fits, cuda_muon.muon),
 ]
 
+MOMENTS = [(cuda_norm.fits_moments, cuda_norm.batch_moments)]
+
 for _op, _fits, _version in TABLE:
     _op.faster.append((_fits, _version))
 for _function, _fits, _version in OPTIMISERS:
     optim.FASTER.setdefault(_function, []).append((_fits, _version))
+FASTER_MOMENTS.extend(MOMENTS)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from minicnn.autodiff import Grads, Pair, check_float, op
-from minicnn.backend import Array, array_module, device_of
+from minicnn.backend import Array, array_module, device_of, fast_versions
 from minicnn.cluster import Part
 from minicnn.ops.reduce import sum_to_channels
 from minicnn.parallel import sum_over_batch
+
+# [(fits, version)]: faster versions of `_moments`, entered by minicnn/fast/dispatch.py
+FASTER_MOMENTS: list[tuple[Callable[[Array], bool], Callable[[Array, Part, int], tuple[Array, Array]]]] = []
 
 
 def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
@@ -20,6 +24,13 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
     part, count = part_and_count(x, part)
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
+    with device_of(x).active():  # as Op.pair does for ops; this is not one
+        chosen = next((version for fits, version in FASTER_MOMENTS if fast_versions() and fits(x)), _moments)
+        return chosen(x, part, count)
+
+
+def _moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
+    """mean = sum of x / count,   var = sum of (x - mean)^2 / count, over the whole batch."""
     xp, sample_bytes = array_module(x), 2 * x[:1].nbytes
 
     def add_values(piece: slice, total: Array) -> None:
@@ -29,12 +40,11 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
         centred = x[piece] - mean
         total[...] = sum_to_channels(centred * centred)
 
-    with device_of(x).active():  # as Op.pair does for ops; this is not one
-        mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
-        sum_over_batch(add_values, len(x), sample_bytes, into=mean)
-        mean = part.sum(mean) / count
-        sum_over_batch(add_squares, len(x), sample_bytes, into=var)
-        return mean, part.sum(var) / count
+    mean, var = (xp.zeros(x.shape[-1], x.dtype) for _ in range(2))
+    sum_over_batch(add_values, len(x), sample_bytes, into=mean)
+    mean = part.sum(mean) / count
+    sum_over_batch(add_squares, len(x), sample_bytes, into=var)
+    return mean, part.sum(var) / count
 
 
 def part_and_count(x: Array, part: Part | None) -> tuple[Part, int]:

@@ -16,11 +16,11 @@ def images_per_second(device, *, quick):
         if quick and name != "crelu-half":
             continue
         rates = []
-        for fast in ("1", "0"):
+        for fast in ("1",) if quick else ("1", "0"):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setenv("MINICNN_FAST", fast)
                 rates.append(batch / _seconds_per_step(device, network, batch, steps))
-        yield name, batch, *rates
+        yield name, batch, rates[0], rates[-1]
 
 
 def _seconds_per_step(device, network, batch, steps):

@@ -3,10 +3,9 @@
     pytest -m gpu -s
 
 This also runs what other files have for a GPU (on_devices of tests/devices.py).  Skipped where there is none.
-MINICNN_GPU_TESTS=standin runs this file on the stand-in, to see that the tests themselves work.
+MINICNN_GPU_TESTS=cpu runs all of it on a CPU in the place of a GPU (tests/cuda_cpu), with smaller arrays.
 """
 
-import os
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -15,23 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn import Parameter, Tape, backend, ops
+from minicnn import Parameter, Tape, backend, ops, parallel
 from minicnn.backend import CPU, DeviceError
 from minicnn.fast.batches import ResidentBatches, StagedBatches
 from minicnn.optim import SGD
 from minicnn.training import Interrupted, Trainer
+from tests import cuda_cpu
 from tests.cases import CASES
-from tests.devices import standin_with_kernels
 from tests.fast.cuda.test_batches import batches, same
-from tests.fast.cuda.test_training import network, source, trained
+from tests.fast.cuda.test_training import OPTIMISERS, network, source, trained
 from tests.fast.cuda.test_update import RULES
 from tests.fast.cuda.test_update import trained as stepped
 from tests.fast.cuda.test_versions import VERSIONS, compare
 from tests.gpu.speed import images_per_second
 from tests.test_training import Doubled
 
-STANDIN = os.environ.get("MINICNN_GPU_TESTS") == "standin"
-if not STANDIN and (problem := backend.gpu_problem()):
+if problem := backend.gpu_problem():
     pytest.skip(f"no GPU: {problem}", allow_module_level=True)
 
 pytestmark = pytest.mark.gpu
@@ -39,11 +37,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def gpu():
-    if STANDIN:
-        with standin_with_kernels() as device:
-            yield device
-    else:
-        yield backend.device("gpu")
+    return backend.device("gpu")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op.name)
@@ -70,7 +64,7 @@ def test_kernels_agree_with_the_textbook(name, gpu, data):
 def test_convolutions_of_real_sizes(shape, gpu):
     """Winograd's algorithm and im2col in float32 against im2col in float64, relative to the largest value."""
     n, h, w, c, f, k = shape
-    n = 1 if STANDIN else n
+    n = 1 if cuda_cpu.ASKED else n
     rng = np.random.default_rng(0)
     x, filters, g = (rng.standard_normal(s) for s in ((n, h, w, c), (k, k, c, f), (n, h, w, f)))
     results = {}
@@ -100,7 +94,7 @@ def test_batches_have_the_bits_of_the_cpu(kind, gpu):
         assert same(kind(made, gpu).epoch(1, 3), made.epoch(1, 3)) == 40
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize(("dtype", "steps", "tolerance"), [("float64", 20, 1e-8), ("float32", 5, 1e-4)])
 def test_training_agrees_with_the_cpu(optimiser, dtype, steps, tolerance, gpu):
     made = source(4 * steps - 1, 4, 9, 5)
@@ -139,38 +133,36 @@ def test_the_same_bits_again_and_when_resumed(gpu):
 
 @contextmanager
 def limited_memory(gpu, extra):
-    """Within, CuPy may take so many bytes more than it has."""
-    pool = gpu.xp.get_default_memory_pool()
-    gpu.free_memory()
-    pool.set_limit(size=pool.total_bytes() + extra)
-    try:
+    """Within, CuPy may take so many bytes more than it has: from a pool without holes."""
+    pool = gpu.xp.cuda.MemoryPool()
+    pool.set_limit(size=extra)
+    with gpu.xp.cuda.using_allocator(pool.malloc):
         yield
-    finally:
-        pool.set_limit(size=0)
-        gpu.free_memory()
 
 
-@pytest.mark.skipif(STANDIN, reason="the stand-in has no memory pool; tests/fast/cuda/test_out_of_memory.py is for it")
 def test_out_of_memory(gpu, monkeypatch):
     """128 images need 230 MiB at once: with less it is done in pieces, with nearly none the message says what to do."""
     monkeypatch.setenv("MINICNN_CONV", "im2col")
-    x, w = Parameter(gpu.put(np.ones((128, 32, 32, 48), np.float32))), gpu.put(np.ones((3, 3, 48, 48), np.float32))
-    with limited_memory(gpu, 160 << 20):
+    n = 16 if cuda_cpu.ASKED else 128  # and all else is as much smaller
+    monkeypatch.setattr(parallel, "DEVICE_PIECE_BYTES", n * parallel.DEVICE_PIECE_BYTES // 128)
+    monkeypatch.setattr(parallel, "_share", 1)
+    x, w = Parameter(gpu.put(np.ones((n, 32, 32, 48), np.float32))), gpu.put(np.ones((3, 3, 48, 48), np.float32))
+    with limited_memory(gpu, n * (160 << 20) // 128):
         with Tape() as tape:
             loss = ops.reduce_sum(ops.conv2d(x, w, pad=1))
         tape.backward(loss)
-    np.testing.assert_allclose(float(loss.data), 48 * 48 * 128 * (32 * 3 - 2) ** 2, rtol=1e-5)
+    np.testing.assert_allclose(float(loss.data), 48 * 48 * n * (32 * 3 - 2) ** 2, rtol=1e-5)
     with (
         limited_memory(gpu, 1 << 20),
-        pytest.raises(DeviceError, match="too little memory for conv2d.*a smaller batch"),
+        pytest.raises(DeviceError, match=r"too little memory \(.* MiB left\) for conv2d.*a smaller batch"),
     ):
         ops.conv2d(x.data, w, pad=1)
-    assert ops.conv2d(x.data, w, pad=1).shape == (128, 32, 32, 48)  # and it goes on
+    assert ops.conv2d(x.data, w, pad=1).shape == (n, 32, 32, 48)  # and it goes on
 
 
 def test_speed(gpu, capsys):
     """Prints images a second; asserts only that there are some."""
-    rows = list(images_per_second(gpu, quick=STANDIN))
+    rows = list(images_per_second(gpu, quick=cuda_cpu.ASKED))
     with capsys.disabled():
         print(f"\n\ntraining on {gpu}: images a second, float32\n")
         for name, batch, fast, textbook in rows:

@@ -1,7 +1,15 @@
 // Activations.  A NaN comes out as it went in: comparisons with it are false.
 
-KERNEL relu(REAL* y, const REAL* x, INDEX count) {
-    EACH(i, count) y[i] = x[i] <= 0 ? 0 : x[i];
+// ReLU and CReLU of x + bias, for x (rows, C) and bias (C,): the bias of a convolution is added here, if there is one.
+__device__ REAL biased(const REAL* x, const REAL* bias, INDEX i, INDEX C) {
+    return bias ? x[i] + bias[i % C] : x[i];
+}
+
+KERNEL relu(REAL* y, const REAL* x, const REAL* bias, INDEX C, INDEX count) {
+    EACH(i, count) {
+        REAL value = biased(x, bias, i, C);
+        y[i] = value <= 0 ? 0 : value;
+    }
 }
 
 KERNEL relu_grad(REAL* gx, const REAL* g, const REAL* y, INDEX count) {
@@ -28,11 +36,12 @@ KERNEL avr_grad(REAL* gx, const REAL* g, const REAL* x, INDEX count) {
 }
 
 // x (rows, C) -> y (rows, 2 C): a thread for each x.
-KERNEL crelu(REAL* y, const REAL* x, INDEX C, INDEX count) {
+KERNEL crelu(REAL* y, const REAL* x, const REAL* bias, INDEX C, INDEX count) {
     EACH(i, count) {
         INDEX at = i / C * 2 * C + i % C;
-        y[at] = x[i] <= 0 ? 0 : x[i];
-        y[at + C] = x[i] >= 0 ? 0 : -x[i];
+        REAL value = biased(x, bias, i, C);
+        y[at] = value <= 0 ? 0 : value;
+        y[at + C] = value >= 0 ? 0 : -value;
     }
 }
 

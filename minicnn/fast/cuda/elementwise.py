@@ -27,7 +27,26 @@ def fits_dropout(x: Array, *, rate: float, stream: Stream) -> bool:
 
 def relu(x: Array) -> Pair:
     """ops.relu; its derivative reads the output."""
-    return _elementwise("relu", x, keep_output=True)
+    return activated("relu", x, None)
+
+
+def crelu(x: Array, *, axis: int = -1) -> Pair:
+    """ops.crelu on the last axis; its derivative reads the output."""
+    return activated("crelu", x, None)
+
+
+def activated(name: str, x: Array, bias: Array | None) -> Pair:
+    """ops.relu or ops.crelu, by name, of x (..., C), after a bias (C,) was added, if one is given."""
+    xp, c, shape = array_module(x), x.shape[-1] if x.ndim else 1, x.shape
+    y = xp.empty((*shape[:-1], 2 * c) if name == "crelu" else shape, x.dtype)
+    launch(f"elementwise.{name}", (y,), x, bias, c, count=x.size)
+
+    def vjp(g: Array) -> Grads:
+        gx = xp.empty(shape, y.dtype)
+        launch(f"elementwise.{name}_grad", (gx,), g, y, *((c,) if name == "crelu" else ()))
+        return (gx,)
+
+    return y, vjp
 
 
 def leaky_relu(x: Array, *, slope: float = 0.01) -> Pair:
@@ -40,29 +59,14 @@ def avr(x: Array) -> Pair:
     return _elementwise("avr", x)
 
 
-def _elementwise(name: str, x: Array, *options: float, keep_output: bool = False) -> Pair:
+def _elementwise(name: str, x: Array, *options: float) -> Pair:
     xp = array_module(x)
     y = xp.empty(x.shape, x.dtype)
     launch(f"elementwise.{name}", (y,), x, *options)
-    kept = y if keep_output else x
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty(kept.shape, kept.dtype)
-        launch(f"elementwise.{name}_grad", (gx,), g, kept, *options)
-        return (gx,)
-
-    return y, vjp
-
-
-def crelu(x: Array, *, axis: int = -1) -> Pair:
-    """ops.crelu on the last axis; its derivative reads the output."""
-    xp, c = array_module(x), x.shape[-1]
-    y = xp.empty((*x.shape[:-1], 2 * c), x.dtype)
-    launch("elementwise.crelu", (y,), x, c, count=x.size)
-
-    def vjp(g: Array) -> Grads:
-        gx = xp.empty((*y.shape[:-1], c), y.dtype)  # not x.shape: that would keep x in memory
-        launch("elementwise.crelu_grad", (gx,), g, y, c)
+        gx = xp.empty(x.shape, x.dtype)
+        launch(f"elementwise.{name}_grad", (gx,), g, x, *options)
         return (gx,)
 
     return y, vjp

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
+from minicnn.fast.cuda.elementwise import activated
 from minicnn.fast.cuda.kernels import available, geometry, launch
+from minicnn.fast.cuda.sums import sum_rows
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
@@ -20,8 +22,10 @@ def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: P
     return available(x)
 
 
-def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
-    """ops.conv2d, any kernel, stride and pad."""
+def conv2d(
+    x: Array, w: Array, b: Array | None = None, *, activation: str | None = None, stride: Size = 1, pad: Pad = 0
+) -> Pair:
+    """ops.conv2d, any kernel, stride and pad; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
     xp, n, f = array_module(x), x.shape[0], w.shape[3]
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
@@ -42,8 +46,12 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     y = xp.empty((n, oh, ow, f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
         xp.matmul(rows(piece), matrix, out=y[piece].reshape(-1, f))
-    if b is not None:
+    out, activation_vjp = y, None
+    if activation is not None:
+        out, activation_vjp = activated(activation, y, b)  # which adds the bias
+    elif b is not None:
         y += b
+    del y  # an activation keeps its output alone
 
     def data_gradient(g: Array) -> Array:
         gx = xp.empty(x.shape, x.dtype)
@@ -65,9 +73,9 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
         return gw
 
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
-        g = xp.ascontiguousarray(g)
+        g = xp.ascontiguousarray(g if activation_vjp is None else activation_vjp(g)[0])
         gx = data_gradient(g) if needs[0] else None
         gw = weight_gradient(g) if needs[1] else None
-        return gx, gw, g.sum(axis=(0, 1, 2)) if needs[2] and b is not None else None
+        return gx, gw, sum_rows(g) if needs[2] and b is not None else None
 
-    return y, vjp
+    return out, vjp

@@ -12,12 +12,14 @@ disk for the next process.
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minicnn.backend import Array, Device, device_of, is_array
+from minicnn.backend import Array, Device, DeviceError, device_of
 from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
@@ -25,7 +27,16 @@ THREADS = 256  # in a block
 MOST_BLOCKS = 65_535  # of a launch, far from CUDA's limits; if there are more outputs, each thread computes several
 WIDE = 1 << 30  # from this many elements on (of arrays, or in an argument), 32-bit indices could overflow
 
+NULL = np.uint64(0)
+_TYPES = {  # (REAL is double, INDEX is wide) -> their types
+    (double, wide): (np.float64 if double else np.float32, np.int64 if wide else np.int32)
+    for double in (False, True)
+    for wide in (False, True)
+}
+
+DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel, and say which one failed
 _modules: dict[tuple[Any, ...], Any] = {}
+_functions: dict[tuple[Any, ...], Any] = {}
 
 
 def available(x: Array) -> bool:
@@ -43,24 +54,37 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
 
     REAL is double if an array is, unless `real` says what it is.  If there is nothing to compute, nothing is launched.
     """
-    where = device_of(outputs[0])
+    first = outputs[0]
+    where, kind = device_of(first), type(first)
     assert where.cuda is not None, f"{where} has no CUDA"
-    count = outputs[0].size if count is None else count
+    count = first.size if count is None else count
     if count == 0:
         return
+    in_order = where.xp.ascontiguousarray  # of an array in C order it is that array; `flags` would make an object
     for output in outputs:
-        if not output.flags.c_contiguous:
+        if in_order(output) is not output:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
-    arrays = [a for a in (*outputs, *inputs) if is_array(a) and not isinstance(a, np.generic)]
-    if real is None:
-        real = "float64" if any(a.dtype == np.float64 for a in arrays) else "float32"
-    real = np.dtype(real)
-    largest = max(count, *(a.size for a in arrays), *(i for i in inputs if isinstance(i, int)))
-    index = np.dtype(np.int64 if largest >= WIDE else np.int32)
-    file, _, name = kernel.partition(".")
-    function = _module(where, file, real, index).get_function(name)
-    arguments = tuple(_argument(where.xp, a, real, index) for a in (*outputs, *inputs, count))
+    largest, double = count, False
+    for value in (*outputs, *inputs):
+        if type(value) is kind:
+            largest, double = max(largest, value.size), double or value.dtype == np.float64
+        elif isinstance(value, int):
+            largest = max(largest, value)
+    key = (double if real is None else real == np.float64, largest >= WIDE)
+    function, types = _function(where, kernel, *key), _TYPES[key]
+    values = [in_order(value) if type(value) is kind else _argument(value, *types) for value in inputs]
+    arguments = (*outputs, *values, _number(types[1], count))
     function((blocks(count),), (THREADS,), arguments)
+    if DEBUG_SYNC:
+        _wait_for(where, kernel)
+
+
+def _wait_for(where: Device, kernel: str) -> None:
+    """Whatever goes wrong on a GPU shows when the program next waits for it; here that is after every kernel."""
+    try:
+        where.synchronize()
+    except Exception as error:  # CuPy has several
+        raise DeviceError(f"the kernel {kernel} failed on {where}: {error}") from error
 
 
 def geometry(windows: Windows, channels: int) -> tuple[int, ...]:
@@ -81,6 +105,16 @@ def options(real: Any, index: Any) -> tuple[str, ...]:
     return (f"-DREAL={real_name}", f"-DINDEX={index_name}")
 
 
+def _function(where: Device, kernel: str, double: bool, wide: bool) -> Any:
+    """A kernel, ready to be started; found by its name only once, as CuPy asks the driver each time."""
+    key = (where.name, where.cuda, kernel, double, wide)
+    function = _functions.get(key)
+    if function is None:
+        file, _, name = kernel.partition(".")
+        function = _functions[key] = _module(where, file, *_TYPES[double, wide]).get_function(name)
+    return function
+
+
 def _module(where: Device, file: str, real: Any, index: Any) -> Any:
     """A file, compiled."""
     assert where.cuda is not None
@@ -90,12 +124,17 @@ def _module(where: Device, file: str, real: Any, index: Any) -> Any:
     return _modules[key]
 
 
-def _argument(xp: Any, value: Any, real: np.dtype[Any], index: np.dtype[Any]) -> Any:
-    """A value as a kernel takes it."""
+def _argument(value: Any, real: Any, index: Any) -> Any:
+    """A value that is not an array, as a kernel takes it."""
     if value is None:
-        return np.uint64(0)
+        return NULL
+    if isinstance(value, int):  # or a bool
+        return _number(index, value)
     if isinstance(value, np.generic) and not isinstance(value, np.floating):
         return value
-    if isinstance(value, int):  # or a bool
-        return index.type(value)
-    return real.type(value) if isinstance(value, float | np.floating) else xp.ascontiguousarray(value)
+    return real(value)
+
+
+@lru_cache(4096)  # shapes come again and again
+def _number(index: Any, value: int) -> Any:
+    return index(value)

@@ -1,4 +1,4 @@
-"""Batch normalisation: one kernel forward, two and a sum for the derivative."""
+"""Batch normalisation: one kernel forward, two and a sum for the derivative; the moments, two kernels and two sums."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
 from minicnn.cluster import Part
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.sums import chunk_length, sum_rows, sum_squares
 from minicnn.ops.norm import check_norm, part_and_count
 
-CHUNKS = 1024  # a sum over all positions is taken in that many, which keeps a GPU busy
+
+def fits_moments(x: Array) -> bool:
+    return available(x) and x.size > 0
+
+
+def batch_moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
+    """ops.batch_moments, of this rank's part of a batch with `count` values per channel."""
+    mean = part.sum(sum_rows(x)) / count
+    return mean, part.sum(sum_squares(x, mean)) / count
 
 
 def fits(x: Array, gamma: Array, beta: Array, **static: Any) -> bool:
@@ -39,7 +48,7 @@ def batch_norm(
     launch("norm.batch_norm", (y,), x, mean, var, gamma, beta, float(eps), c)
 
     def vjp(g: Array) -> Grads:
-        length = -(-rows // CHUNKS)
+        length = chunk_length(rows, c)
         chunks = xp.empty((2, -(-rows // length), c), x.dtype)
         launch("norm.batch_norm_sums", (chunks,), g, x, mean, rows, length, c, count=chunks[0].size)
         sums = chunks.sum(axis=1)  # (2, C): of g (x - mean), and of g

@@ -14,6 +14,7 @@ from typing import Any
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, Device, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.sums import sum_rows
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
@@ -66,7 +67,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
                 multiply(tiles.input(x[piece], stack(piece, c)), gm, summand, True, False)  # gU = V' gM
                 gu = summand if gu is None else gu + summand
             if needs[2] and b is not None:
-                summand = gm[BIAS].sum(axis=0)  # the sums of all tiles
+                summand = sum_rows(gm[BIAS])  # the sums of all tiles
                 gb = summand if gb is None else gb + summand
             del gm
         return gx, None if gu is None else filter_gradient(gu), gb

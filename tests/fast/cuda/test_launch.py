@@ -128,4 +128,4 @@ def test_the_shim_is_strict(arguments, message):
         x = device.put(np.ones(3))
         module = device.cuda.module(kernels.source("elementwise"), kernels.options("f8", "i4"))
         with pytest.raises(AssertionError, match=message):
-            module.get_function("relu")((1,), (1,), arguments(x, np.int32(3)))
+            module.get_function("avr")((1,), (1,), arguments(x, np.int32(3)))

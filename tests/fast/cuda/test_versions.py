@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Stream, ops, parallel
-from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, winograd
+from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, sums, winograd
 from minicnn.fast.dispatch import TABLE
+from minicnn.fast.fused import conv2d_activated
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
@@ -28,6 +29,7 @@ def draw_logits(d):
 
 VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
+    "im2col, activated": (conv2d_activated, im2col.conv2d, draw.activated(draw.any_conv)),
     "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
     "relu": (ops.relu, elementwise.relu, draw.one_array),
     "leaky_relu": (ops.leaky_relu, elementwise.leaky_relu, draw_leaky),
@@ -79,13 +81,30 @@ def test_equals_the_textbook(name, data):
             compare(device, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])))
 
 
-def test_batch_norm_sums_in_chunks():
-    """More rows than chunks, the last chunk shorter."""
+def test_sums_in_chunks():
+    """More rows than chunks, the last chunk shorter: of a batch normalisation, its moments and a bias."""
     generator = np.random.default_rng(0)
-    arrays = (generator.normal(size=(7, 5, 3)), np.ones(3), np.zeros(3))
+    x = generator.normal(size=(7, 5, 3))
     with pytest.MonkeyPatch.context() as patch, standin_with_kernels() as device:
-        patch.setattr(norm, "CHUNKS", 4)
-        compare(device, ops.batch_norm, norm.batch_norm, arrays, {}, "float64")
+        patch.setattr(sums, "MOST_CHUNKS", 4)
+        patch.setattr(sums, "FEW_ROWS", 0)
+        compare(device, ops.batch_norm, norm.batch_norm, (x, np.ones(3), np.zeros(3)), {}, "float64")
+        launches.clear()
+        mean, var = ops.batch_moments(device.put(x))
+        assert launches == ["kernel sum_rows", "sum", "truediv", "kernel sum_squares", "sum", "truediv"]
+        np.testing.assert_allclose(mean.get(), x.mean(axis=(0, 1)), rtol=1e-13)
+        np.testing.assert_allclose(var.get(), x.var(axis=(0, 1)), rtol=1e-13)
+        np.testing.assert_allclose(sums.sum_rows(device.put(x)).get(), x.sum(axis=(0, 1)), rtol=1e-13)
+
+
+@pytest.mark.parametrize("channels", [48, 96, 192, 512])
+def test_sums_over_a_batch_of_images_have_blocks_enough(channels):
+    """128 images; and what is left to CuPy is little."""
+    for side in (32, 16, 8):
+        rows = 128 * side * side
+        chunks = -(-rows // sums.chunk_length(rows, channels))
+        assert kernels.blocks(chunks * channels) >= 64
+        assert chunks <= 1024
 
 
 @given(data=st.data())

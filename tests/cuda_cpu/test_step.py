@@ -1,0 +1,84 @@
+"""What a training step of CReLU (half) at batch 128 asks of a GPU, and that it gives the numbers of the CPU."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minicnn import backend, models
+from minicnn.backend import CPU
+from minicnn.optim import SGD
+from minicnn.training import Trainer
+from tests import cuda_cpu
+from tests.fast.cuda.test_training import source
+from tests.test_training import Doubled
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not cuda_cpu.ASKED, reason="about the CPU in the place of a GPU")]
+
+MOST_LAUNCHES = 118
+SUMS = {"sum_rows", "sum_squares", "batch_norm_sums"}  # the first stage of a sum over a batch (fast/cuda/sums.py)
+
+
+def trainer(device, images, batch, dtype="float32"):
+    model = models.convpool("crelu", "half").initialise(0).to(device, dtype)
+    optimiser = SGD(model.parameters(), 1e-3, momentum=0.9, weight_decay=1e-3)
+    made = source(images, batch, 32, 10)
+    return Trainer(model, optimiser, Doubled(made) if dtype == "float64" else made, device=device, seed=0)
+
+
+@pytest.fixture(scope="module")
+def step():
+    """The record of the third step, and of making its batch; nothing is computed."""
+    records, train = [], Trainer._train
+
+    def recorded(self, *batch):
+        result = train(self, *batch)
+        records.append(cuda_cpu.Record())  # of what follows
+        return result
+
+    with pytest.MonkeyPatch.context() as patch, cuda_cpu.order("never"):
+        patch.setattr(Trainer, "_train", recorded)
+        patch.setattr(Trainer, "_fetch", lambda self, pending: None)  # no numbers there
+        device = backend.device("gpu")
+        with device.xp.cuda.using_allocator(device.xp.get_default_memory_pool().malloc):
+            trainer(device, 3 * 128, 128).finish_epoch()
+        return records[1].launches[: -len(records[2].launches) or None], records[1].waits
+
+
+def test_launches(step):
+    launches, _ = step
+    assert len(launches) <= MOST_LAUNCHES, Counter(name for name, *_ in launches)
+    assert f"is {len(launches)} launches" in (Path(__file__).parents[2] / "docs" / "gpu.md").read_text()
+
+
+def test_every_launch_is_a_kernel_a_product_or_a_sum(step):
+    """What is left to CuPy: products, sums, and a few small things."""
+    theirs = {re.sub("__.*", "", name) for name, *_ in step[0] if name.startswith("cupy_")}
+    assert theirs <= {f"cupy_{name}" for name in ("sum", "mean", "add", "argmax", "not_equal", "fill", "take")}
+
+
+def test_the_program_does_not_wait(step):
+    assert step[1] == 0
+
+
+def test_every_sum_over_a_batch_has_blocks_enough(step):
+    """What CuPy sums are the chunks of our sums, the loss and the number of wrong answers."""
+    launches, _ = step
+    ours = [(name, blocks) for name, blocks, _ in launches if name in SUMS]
+    assert len(ours) == 8
+    assert all(blocks >= 64 for _, blocks in ours), ours
+    assert sum(name == "cupy_sum" for name, *_ in launches) == len(ours) + 2
+
+
+def test_twenty_steps_in_float64_equal_those_of_the_cpu():
+    """All layers at full width, with dropout, from the same seed."""
+    states = []
+    for device in (CPU, backend.device("gpu")):
+        one = trainer(device, 20, 1, "float64")
+        assert len(one.batches) == 20
+        one.finish_epoch()
+        states.append(one.model.state_dict())
+    for name, value in states[0].items():
+        np.testing.assert_allclose(states[1][name], value, rtol=1e-8, atol=1e-8, err_msg=name)
