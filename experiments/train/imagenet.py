@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Self
 
 from experiments.train.settings import Option, Settings
 from minicnn.data.colour import ALPHA
-from minicnn.models import allcnn_b
 from minicnn.models.allcnn import SMALLEST, VARIANTS
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
@@ -154,15 +153,10 @@ class ImagenetSettings(Settings):
     def table(self) -> tuple[str, paper.Key]:
         return "imagenet", self.variant
 
-    def build_model(self) -> Sequential:
-        return allcnn_b(
-            self.variant,
-            classes=self.classes,
-            scale=self.scale,
-            dropout=self.dropout,
-            logits_act=self.logits_act,
-            seed=self.seed,
-        )
+    @property
+    def network(self) -> tuple[str, dict[str, Any]]:
+        own = {"classes": self.classes, "scale": self.scale, "dropout": self.dropout, "logits_act": self.logits_act}
+        return "allcnn_b", {"variant": self.variant, **own}
 
     def schedules(self, steps_per_epoch: int) -> tuple[Piecewise, Piecewise]:
         """Learning rate and weight decay per step.  The phases scale with the number of epochs."""
