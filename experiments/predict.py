@@ -26,6 +26,7 @@ From Python:
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cli.app import UsageError, argument_parser, get_device, run_main
@@ -61,11 +62,19 @@ def main(arguments: list[str]) -> int:
         return 0
     trained = open_trained(args, device)
     print(f"{trained.name}: {trained.label}, trained on {trained.dataset}")
-    bad = [path for path in args.pictures if not look_at(path, trained, args.top, args.out)]
-    return 1 if bad else 0
+    pairs = zip(args.pictures, names_of(args.pictures), strict=True)
+    used = [look_at(path, trained, args.top, args.out and args.out / name) for path, name in pairs]
+    return 0 if all(used) else 1
 
 
-def look_at(path: Path, trained: Trained, count: int, out: Path | None) -> bool:
+def names_of(pictures: Sequence[Path]) -> list[str]:
+    """A name for the drawing of each picture: photo-conv1.png; another photo's is photo-2-conv1.png."""
+    stems = [path.stem for path in pictures]
+    counts = [stems[:i].count(stem) + 1 for i, stem in enumerate(stems)]
+    return [f"{stem}{f'-{n}' if n > 1 else ''}-conv1.png" for stem, n in zip(stems, counts, strict=True)]
+
+
+def look_at(path: Path, trained: Trained, count: int, drawing: Path | None) -> bool:
     """Print what the network sees in a file, or why that cannot be used; return whether it can."""
     network = trained.classifier
     try:
@@ -77,11 +86,10 @@ def look_at(path: Path, trained: Trained, count: int, out: Path | None) -> bool:
         return False
     print(f"\n{printable(path)}" + (f" ({'; '.join(notes)})" if notes else ""))
     print(bars(network.best(network.probabilities(image[None])[0], count)))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        drawn = out / f"{path.stem}-conv1.png"
-        draw_phases(drawn, network, image, title=printable(path.name))
-        print(f"  drawn in {printable(drawn)}")
+    if drawing is not None:
+        drawing.parent.mkdir(parents=True, exist_ok=True)
+        draw_phases(drawing, network, image, title=printable(path.name))
+        print(f"  drawn in {printable(drawing)}")
     return True
 
 

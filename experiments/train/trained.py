@@ -11,7 +11,7 @@ from experiments.train.run import Run, open_runs
 from minicnn.backend import Device
 from minicnn.data.dataset import Dataset
 from minicnn.models import Classifier, pretrained
-from minicnn.models.pretrained import FOLDER, Card, find, read_card
+from minicnn.models.pretrained import FOLDER, Card, find, names, read_card
 
 DEFAULT = "crelu-half"
 OPTIONS = {  # of experiments.cifar, for the networks that have a name
@@ -52,7 +52,8 @@ def network_options(p: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--weights",
         metavar="NAME",
-        help=f"a network that comes with minicnn (default {DEFAULT}), or a file NAME.npz that experiments.export made",
+        help=f"a network that comes with minicnn ({', '.join(names()) or 'none is here yet'}; default {DEFAULT}), or a "
+        "file NAME.npz that experiments.export made",
     )
     p.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     p.add_argument(
