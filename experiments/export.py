@@ -70,8 +70,10 @@ def main(arguments: list[str]) -> int:
 def check(args: argparse.Namespace) -> None:
     if args.to.suffix not in (*SUFFIXES, ".npz"):
         raise UsageError(f"--to: networks are written to {', '.join(SUFFIXES)} or .npz files, got {args.to}")
-    if args.to.is_dir() or not args.to.parent.is_dir():
-        raise UsageError(f"--to: {args.to} cannot be written: is its folder there, and no folder in its place?")
+    if not args.to.parent.is_dir():
+        raise UsageError(f"--to: there is no folder {args.to.parent}; make it first")
+    if args.to.exists():
+        raise UsageError(f"--to: {args.to} is there already; remove it, or choose another name")
     if own_format(args) and not args.run:
         raise UsageError("--to NAME.npz makes a card from a run: name its folder with --run")
     if (args.by_order or args.groups) and not args.source:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -22,7 +23,8 @@ from minicnn.checkpoint import load
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import DataError
 from minicnn.data.textures import textures
-from minicnn.models import Classifier, pretrained
+from minicnn.exchange import write
+from minicnn.models import Classifier, convpool, pretrained
 from tests.data.photos import photo, write_bad_files, write_odd_files
 from tests.hardening.workshop import few_textures, train
 
@@ -194,7 +196,8 @@ def test_another_error_is_a_failure(copy, card, capsys):
     assert evaluate.main(["--run", str(copy), *CPU]) == 1
     assert "differ by more than 0.1 points" in capsys.readouterr().out
     with pytest.raises(UsageError, match="but its weights have"):
-        export.main(["--run", str(copy), "--to", str(card), *CPU])
+        export.main(["--run", str(copy), "--to", str(copy / "new.npz"), *CPU])
+    assert not (copy / "new.npz").exists()
     change(card.with_suffix(".json"), test_error=result["test_error"] - 4.0)
     assert evaluate.main(["--weights", str(card), *CPU]) == 1
     assert evaluate.main(["--weights", str(card), "--subset", "5", *CPU]) == 0  # which states nothing
@@ -287,13 +290,15 @@ def test_the_card_is_made_from_the_run(run, card, capsys):
     ("options", "words"),
     [
         (["--to", "m.h5", "--run", "RUN"], "written to .onnx, .safetensors, .pt, .pth or .npz files"),
-        (["--to", "nowhere/m.onnx", "--run", "RUN"], "cannot be written: is its folder there"),
+        (["--to", "nowhere/m.onnx", "--run", "RUN"], "there is no folder nowhere; make it first"),
+        (["--to", "there.onnx", "--run", "RUN"], "there.onnx is there already"),
         (["--to", "m.npz", "--weights", "crelu-half"], "makes a card from a run"),
         (["--to", "m.onnx", "--run", "RUN", "--by-order"], "name their file with --from"),
     ],
 )
 def test_what_makes_no_sense_is_said_before_anything_is_read(options, words, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.onnx").write_text("precious")
     with pytest.raises(UsageError, match=words):
         export.main([str(run) if word == "RUN" else word for word in options])
 
@@ -302,3 +307,31 @@ def test_groups_are_pairs_of_names_and_numbers(ends, run):
     code, err = ends(export.main, "experiments.export", "--run", str(run), "--to", "x.onnx", "--groups", "conv2")
     assert code == 2
     assert "such as conv2=2,conv4=2" in err
+
+
+# --- docs/use.md ---
+
+
+def test_the_examples_of_the_documentation_run(run, card, tmp_path, monkeypatch, capsys):
+    """All of its Python, in a folder that has what they name."""
+    text = (Path(__file__).parents[2] / "docs" / "use.md").read_text()
+    named, own, with_onnx, from_pytorch = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert len([line for line in named.splitlines() if line]) <= 5
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["minicnn.models.pretrained"], "FOLDER", tmp_path)
+    for suffix in ("npz", "json", "md"):
+        shutil.copy(card.with_suffix(f".{suffix}"), tmp_path / f"crelu-half.{suffix}")
+    shutil.copytree(run, tmp_path / "runs" / "crelu")
+    picture(tmp_path, 5, "photo.png").rename("photo.jpg")  # without loss, whatever it is called
+    assert export.main(["--run", str(run), "--to", "crelu.onnx", *CPU]) == 0
+    write(convpool("crelu", "half", scale=0.05), (32, 32, 3), "theirs.safetensors")
+    capsys.readouterr()
+    p, classes = load(run / "predictions.npz")[0]["probabilities"][5], textures(64, 24).classes
+    best = classes[p.argmax()]
+    exec(compile(named, "docs/use.md", "exec"), {})
+    assert re.match(rf"{best} +{100 * p.max():.1f}%\n", capsys.readouterr().out)
+    exec(compile(own, "docs/use.md", "exec"), {})
+    assert capsys.readouterr().out.startswith(f"[('{best}', ")
+    exec(compile(with_onnx, "docs/use.md", "exec"), {})
+    assert capsys.readouterr().out == f"{best}\n"
+    exec(compile(from_pytorch, "docs/use.md", "exec"), {})
