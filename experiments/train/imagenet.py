@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 from experiments.train.settings import Option, Settings
 from minicnn.data.colour import ALPHA
 from minicnn.models.allcnn import SMALLEST, VARIANTS
+from minicnn.models.pretrained import LARGEST
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
 from minicnn.schedule import Piecewise, milestones
@@ -24,7 +25,6 @@ from reference import paper
 
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
 SIDE, CROP = 256, 224
-LARGEST = 8192  # side of a square: 200 MB per picture
 TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
 DEFAULTS: dict[str, Any] = {
     "variant": "baseline", "classes": CLASSES, "scale": 1.0, "dropout": None, "logits_act": False, "side": SIDE,

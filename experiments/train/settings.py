@@ -18,13 +18,11 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored
-from minicnn.models.pretrained import BUILDERS
+from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 from reference.paper import CORRECTIONS, Key
-
-WIDEST = 16  # times the paper's numbers of filters
 
 
 class Option:

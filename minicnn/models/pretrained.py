@@ -24,7 +24,7 @@ from typing import Any, get_origin, get_type_hints
 import numpy as np
 
 from minicnn.backend import CPU, Device, device
-from minicnn.checkpoint import CheckpointError, atomic_write_text, load, save
+from minicnn.checkpoint import MOST_QUOTED, CheckpointError, atomic_write_text, load, save
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import DataError
 from minicnn.models.allcnn import allcnn_b
@@ -41,6 +41,8 @@ BUILDERS: dict[str, Callable[..., Sequential]] = {
     "sprint": sprint,
     "allcnn_b": allcnn_b,
 }
+LARGEST = 8192  # side of a square: 200 MB per picture
+WIDEST = 16  # times the paper's numbers of filters
 Where = str | os.PathLike[str]
 
 
@@ -108,8 +110,14 @@ class Card:
             raise ValueError("mean and std are not finite and positive")
         if not all(isinstance(word, str) for word in (*card.classes, *card.limits)):
             raise ValueError("classes and limits are not words")
+        if not 1 <= card.crop <= card.side <= LARGEST:
+            raise ValueError(f"side and crop are {card.side} and {card.crop}")
         if card.builder not in BUILDERS:
             raise ValueError(f"builder is {card.builder!r}")
+        if card.arguments.get("classes") != len(card.classes):
+            raise ValueError(f"it has {len(card.classes)} classes, its network {card.arguments.get('classes')!r}")
+        if not 0 < card.arguments.get("scale", 1) <= WIDEST:  # else building it might take all memory
+            raise ValueError(f"scale is {card.arguments['scale']!r}")
         return card
 
     def as_json(self) -> dict[str, Any]:
@@ -159,8 +167,8 @@ def pretrained(name: Where, *, folder: Where | None = None, on: str | Device = C
     try:
         model = card.build()
         model.load_state_dict(load(path)[0])
-    except (CheckpointError, TypeError, ValueError) as error:
-        raise DataError(f"{path} does not hold the weights of its card: {error}") from None
+    except (ArithmeticError, AttributeError, CheckpointError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} does not hold the weights of its card: {str(error)[:MOST_QUOTED]}") from None
     return card.classifier(model.to(device(on)))
 
 
@@ -189,7 +197,7 @@ def read_card(path: Path) -> Card:
         return Card.from_json(json.loads(_card(path).read_text()))
     except FileNotFoundError:
         raise DataError(f"{path} has no card {_card(path).name} beside it, which says what it is") from None
-    except (ValueError, RecursionError) as error:
+    except (OSError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"the card {_card(path)} is damaged ({error}); get a new copy of it") from None
 
 
