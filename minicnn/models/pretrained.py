@@ -167,6 +167,7 @@ def pretrained(name: Where, *, folder: Where | None = None, on: str | Device = C
     try:
         model = card.build()
         model.load_state_dict(load(path)[0])
+        model(np.zeros((1, card.crop, card.crop, 3), np.float32))  # it takes such images
     except (ArithmeticError, AttributeError, CheckpointError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} does not hold the weights of its card: {str(error)[:MOST_QUOTED]}") from None
     return card.classifier(model.to(device(on)))

@@ -110,6 +110,7 @@ def test_another_file_is_noticed(path, model):
         ({"classes": [1, 2, 3, 4]}, "not words"),
         ({"test_error": "low"}, "test_error is 'low'"),
         ({"side": True}, "side is True"),
+        ({"crop": 1, "side": 1}, "does not hold the weights of its card: max_pool2d"),
         ({"crop": -1}, "side and crop are 32 and -1"),
         ({"side": 10**6}, "side and crop are 1000000 and 32"),
         ({"more": 1}, "entries of a card"),
