@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from minicnn.exchange.layout import pytorch_state
 from minicnn.exchange.onnx_model import onnx_model
 
 Where = str | os.PathLike[str]
+CHECKPOINTS = ("state_dict", "model_state_dict", "model")  # where checkpoints of PyTorch have the weights
 PACKAGES = {".onnx": "onnx", ".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
 
 
@@ -74,6 +76,8 @@ def read_arrays(path: Where) -> dict[str, np.ndarray]:
         raise DataError(f"there is no file {path}")
     try:
         return READERS[path.suffix](path)
+    except DataError:
+        raise
     except Exception as error:  # a damaged file makes the readers raise almost anything
         raise DataError(f"{path} is damaged or not what its name says ({type(error).__name__})") from None
 
@@ -93,8 +97,12 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
 def _read_pt(path: Path) -> dict[str, np.ndarray]:
     import torch
 
-    loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    loaded = loaded.get("state_dict", loaded)
+    try:
+        loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise DataError(f"{path} is damaged, or holds more than weights: save module.state_dict() there") from None
+    inside = [loaded[name] for name in CHECKPOINTS if isinstance(loaded.get(name), dict)]
+    loaded = inside[0] if inside else loaded
     tensors = {name: value for name, value in loaded.items() if isinstance(value, torch.Tensor)}
     wide = {name: t if t.dtype == torch.float64 else t.float() for name, t in tensors.items()}  # NumPy has no bfloat16
     return {name: t.numpy() for name, t in wide.items()}

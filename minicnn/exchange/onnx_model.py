@@ -197,7 +197,7 @@ def _avg_pool(graph: Graph, step: Step, x: str) -> str:
         return graph.add("AveragePool", step.name, x, **sizes, pads=_pads(pool.around))
     (top, bottom), (left, right) = pool.given
     (_, below), (_, beside) = pool.around
-    amounts = np.array([0, 0, top, left, 0, 0, min(bottom, below), min(right, beside)], np.int64)
+    amounts = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
     padded = graph.add("Pad", f"{step.name}/padded", x, graph.constant(f"{step.name}.pads", amounts))
     rest = ((0, max(0, below - bottom)), (0, max(0, beside - right)))
     return graph.add("AveragePool", step.name, padded, **sizes, pads=_pads(rest))

@@ -23,10 +23,11 @@ LAYERS = {
     "Antirectifier, flat": behind(nn.Antirectifier()),
     "MaxPool2d": Sequential(nn.MaxPool2d(3, stride=2, pad=1), nn.Flatten(), nn.Linear(5 * 4 * 3, 2)),
     "MaxPool2d, ceil": Sequential(nn.MaxPool2d(3, stride=2, ceil=True), nn.MaxPool2d(2, stride=3, pad=1, ceil=True)),
+    "MaxPool2d, wide": Sequential(nn.MaxPool2d(4, stride=2, pad=3), nn.AvgPool2d(4, stride=2, pad=3, ceil=True)),
     "MaxPool2d, sides": Sequential(nn.MaxPool2d((3, 4), stride=(2, 3), pad=((0, 2), (3, 1)), ceil=True)),
     "AvgPool2d": Sequential(nn.AvgPool2d(3, stride=2, pad=1), nn.AvgPool2d(2, stride=3, pad=1, ceil=True)),
     "AvgPool2d, pads count": Sequential(
-        nn.AvgPool2d(3, stride=2, pad=1, ceil=True, count_include_pad=True),
+        nn.AvgPool2d(3, stride=(3, 2), pad=1, ceil=True, count_include_pad=True),
         nn.AvgPool2d(2, stride=3, pad=1, ceil=True, count_include_pad=True),
     ),
     "AvgPool2d, sides": Sequential(

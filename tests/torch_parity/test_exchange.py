@@ -1,11 +1,16 @@
 """Networks as PyTorch modules: the same outputs, gradients and statistics; and weights from modules of others."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
+from experiments.analyses.rivals import with_pytorch
 from minicnn import Tape, nn, ops
+from minicnn.data.augment import Normaliser
+from minicnn.data.dataset import DataError
 from minicnn.exchange import load_pytorch_state, read_arrays, write
-from minicnn.models import sprint, vgg
+from minicnn.models import Classifier, convpool, sprint, vgg
 from tests.exchange.networks import assert_same, channels_last, every_network, images, with_random_state
 from tests.torch_parity.convert import torch
 
@@ -97,6 +102,31 @@ def test_weights_from_a_network_of_others(tmp_path):
     x = images((8, 7, 3))
     with torch.inference_mode():
         assert_same(ours(x).numpy(), theirs(nchw(x)).numpy())
+
+
+def test_checkpoints_and_whole_modules(tmp_path):
+    """Weights beside other things are found; a module itself would have to be executed."""
+    state = torch.nn.Linear(2, 3).state_dict()
+    for name in ("state_dict", "model_state_dict", "model"):
+        torch.save({name: state, "epoch": 3}, tmp_path / "checkpoint.pt")
+        assert {key: a.shape for key, a in read_arrays(tmp_path / "checkpoint.pt").items()} == {
+            "weight": (3, 2),
+            "bias": (3,),
+        }
+    torch.save(torch.nn.Linear(2, 3), tmp_path / "module.pt")
+    with pytest.raises(DataError, match=r"holds more than weights: save module.state_dict\(\) there"):
+        read_arrays(tmp_path / "module.pt")
+
+
+def test_pytorch_sees_what_we_see():
+    """experiments.evaluate --against torch: softmax outputs of more images than a batch has."""
+    model = with_random_state(convpool("crelu", "half", scale=0.1))
+    network = Classifier(model, Normaliser((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)), tuple("abcdefghij"), 32, 32)
+    pictures = np.random.default_rng(0).integers(0, 256, (7, 32, 32, 3), dtype=np.uint8)
+    done = []
+    with mock.patch("experiments.analyses.rivals.BATCH", 3):
+        assert_same(network.probabilities(pictures), with_pytorch(network, pictures, done.append))
+    assert done == [3, 3, 1]
 
 
 def test_what_is_unknown_is_refused():
