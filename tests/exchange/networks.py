@@ -30,6 +30,7 @@ LAYERS = {
         nn.AvgPool2d(3, stride=(3, 2), pad=1, ceil=True, count_include_pad=True),
         nn.AvgPool2d(2, stride=3, pad=1, ceil=True, count_include_pad=True),
     ),
+    "AvgPool2d, beyond": Sequential(nn.AvgPool2d(3, stride=(3, 2), pad=1, ceil=True, count_include_pad=True)),
     "AvgPool2d, sides": Sequential(
         nn.AvgPool2d((3, 4), stride=(2, 3), pad=((0, 2), (3, 1)), ceil=True),
         nn.AvgPool2d(3, stride=4, pad=((2, 0), (0, 2)), ceil=True, count_include_pad=True),
@@ -44,7 +45,7 @@ LAYERS = {
     "Activation": Sequential(nn.Activation(ops.soft_threshold, two_sided=True, threshold=0.1)),
     "Lambda": Sequential(nn.GlobalAvgPool(), nn.Lambda(ops.log_softmax), nn.Lambda(ops.softmax)),
     "Dropout": Sequential(nn.Dropout(0.5), nn.ReLU()),
-    "Flatten": Sequential(nn.GlobalAvgPool(), nn.Flatten()),
+    "Flatten": Sequential(nn.MaxPool2d((9, 8)), nn.Flatten()),
     "Sequential": Sequential(first=Sequential(conv=nn.Conv2d(3, 4, 3), act=nn.CReLU()), pool=nn.GlobalAvgPool()),
 }  # fmt: skip
 
