@@ -36,7 +36,7 @@ def draw_phases(path: Path, classifier: Classifier, image: np.ndarray, *, title:
     (seen,) = cut(image[None], CENTRE, classifier.crop)
     rows = [[Cell([seen], "what the network sees")]]
     rows += [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)]
-    kept = "both phases pass" if two_sided else "the negative phase is dropped"
+    kept = "both pass" if two_sided else "the positive one passes"
     draw_sheet(path, rows, title=f"{title}: filters of conv1, positive and negative phase; {kept}", side=96)
 
 

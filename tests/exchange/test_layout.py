@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from minicnn import nn
+from minicnn.backend import device_of
 from minicnn.exchange import load_pytorch_state, pytorch_state
 from minicnn.exchange.layout import joined_groups
+from tests.devices import on_devices
 from tests.exchange.networks import every_network, images, with_random_state
 
 
@@ -46,6 +48,20 @@ def test_there_and_back(model, shape):
     assert before.keys() == after.keys()
     assert all(np.array_equal(before[name], after[name]) for name in before)
     np.testing.assert_array_equal(model(images(shape)).numpy(), y)
+
+
+@on_devices
+def test_weights_on_every_device(device):
+    """Of a network on a GPU the arrays come to the host, and go back to where they were."""
+    model = with_random_state(
+        nn.Sequential(conv=nn.Conv2d(3, 2, 3), pool=nn.MaxPool2d(2), flat=nn.Flatten(), fc=nn.Linear(8, 2))
+    )
+    expected = pytorch_state(model, (6, 6, 3))
+    state = pytorch_state(model.to(device), (6, 6, 3))
+    assert all(isinstance(a, np.ndarray) and np.array_equal(a, expected[name]) for name, a in state.items())
+    load_pytorch_state(model, {name: a + 1 for name, a in state.items()}, (6, 6, 3))
+    assert device_of(model["fc"].weight.data) is device
+    np.testing.assert_array_equal(pytorch_state(model, (6, 6, 3))["fc.weight"], expected["fc.weight"] + 1)
 
 
 def test_a_square_matrix_is_turned():

@@ -14,6 +14,7 @@ from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import DataError
 from minicnn.models import Classifier, convpool, pretrained
 from minicnn.models.pretrained import FOLDER, Card, find, names, read_card, write_pretrained
+from tests.devices import on_devices
 
 NETWORK = {"act": "crelu", "width": "half", "scale": 0.05, "classes": 4}
 CARD = Card(
@@ -44,6 +45,13 @@ def test_a_network_comes_back(path, model):
     np.testing.assert_array_equal(pretrained(path).model(x).numpy(), model(x).numpy())
     assert names(path.parent) == ["tiny"]
     assert sorted(p.name for p in path.parent.iterdir()) == ["tiny.json", "tiny.md", "tiny.npz"]
+
+
+@on_devices
+def test_a_network_computes_where_it_is_put(path, device):
+    network, images = pretrained(path, on=device), np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
+    assert network.device is device
+    np.testing.assert_allclose(network.probabilities(images), pretrained(path).probabilities(images), rtol=1e-4)
 
 
 def test_the_card_says_what_it_is(path):
