@@ -95,8 +95,17 @@ def look_at(path: Path, trained: Trained, count: int, drawing: Path | None) -> b
 
 def bars(prediction: Prediction) -> str:
     """One line per class: its name, a bar, its probability."""
-    width = max(len(name) for name, _ in prediction)
-    return "\n".join(f"  {name:{width}}  {'█' * round(BAR * p):{BAR}} {100 * p:5.1f} %" for name, p in prediction)
+    width, block = max(len(name) for name, _ in prediction), "█" if can_print("█") else "#"
+    return "\n".join(f"  {name:{width}}  {block * round(BAR * p):{BAR}} {100 * p:5.1f} %" for name, p in prediction)
+
+
+def can_print(text: str) -> bool:
+    """Whether the output can show it; not every terminal knows Unicode."""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

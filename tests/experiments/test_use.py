@@ -1,5 +1,6 @@
 """The commands that use a trained network: predict, evaluate, export."""
 
+import io
 import json
 import re
 import shutil
@@ -106,6 +107,14 @@ def test_bad_files_do_not_stop_the_others(run, tmp_path, capsys):
     assert "dot.png (1x1 pixels, enlarged)" in out
     assert "alpha.png (transparent parts on white)" in out
     assert "n\\xefcode" in out or "nïcode" in out
+
+
+def test_bars_need_no_unicode(monkeypatch):
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert predict.bars([("a", 0.5), ("bcd", 0.01)]).splitlines() == [
+        f"  a    {'#' * 15}{' ' * 15}  50.0 %",
+        f"  bcd  {' ' * 30}   1.0 %",
+    ]
 
 
 def test_what_conv1_sees_is_drawn(run, tmp_path, capsys):
