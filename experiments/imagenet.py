@@ -27,6 +27,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from experiments.cli.app import UsageError, command, duration, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
@@ -39,12 +41,10 @@ from experiments.train.session import run_job
 from experiments.train.settings import asked_settings, output_options, training_parser
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
-from minicnn.data.augment import TEN
-from minicnn.data.decode import printable, read_square
+from minicnn.data.decode import printable
 from minicnn.data.folders import PictureSet, picture_set
 from minicnn.data.photographs import BadImages
 from minicnn.data.workers import Decoders
-from minicnn.training import crop_probabilities
 from reference.paper import imagenet_result
 
 MODULE = ImagenetSettings.MODULE
@@ -170,11 +170,10 @@ def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:
 
 def recognise(run: Run, args: argparse.Namespace, device: Device) -> None:
     """The most probable classes of each --image, by the mean of ten crops."""
-    model, settings = run.model(device), run.settings
+    network = run.classifier(device)
     for path in args.image:
-        square = read_square(path, settings.side)[None]
-        (p,) = crop_probabilities(model, square, read_colours(run.folder).normaliser, TEN, settings.crop, device=device)
-        best = p.argsort(kind="stable")[::-1][:SHOWN]
+        (p,) = network.probabilities(network.read(path)[None])
+        best = np.argsort(-p, kind="stable")[:SHOWN]
         lines = [[run.classes[i][1], run.classes[i][0], f"{100 * p[i]:.1f}"] for i in best]
         print(f"\n{printable(path)}\n\n{Table(['class', 'folder', '%'], lines).text()}")
 

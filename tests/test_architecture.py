@@ -24,7 +24,8 @@ ORDER = [
     {"gradcheck", "ops", "optim"},
     {"fast", "theory"},
     {"nn"},
-    {"models", "training"},
+    {"exchange", "training"},
+    {"models"},
     {"analysis"},
     {"__main__", ""},  # "" is minicnn/__init__.py
 ]
@@ -145,7 +146,7 @@ def test_nothing_is_imported_from_above(folder, above):
 
 
 def test_importing_minicnn_loads_nothing_heavy():
-    heavy = ["scipy", "PIL", "tqdm", "matplotlib", "cupy", "threadpoolctl", "mpi4py"]
+    heavy = ["scipy", "PIL", "tqdm", "matplotlib", "cupy", "threadpoolctl", "mpi4py", "torch", "onnx", "safetensors"]
     code = f"import sys, minicnn; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert out.stdout.strip() == "[]"

@@ -4,8 +4,6 @@
 names the layout of a file (`--layout`), or it is found: kernels are square and at most 15 wide, so a shape (a, b, c, d)
 can be HWIO if a = b <= 15 and OIHW if c = d <= 15.  Exactly one layout must fit all arrays of four axes in the file,
 else the user has to choose.  Arrays with other numbers of axes (biases, matrices) are not filters and are left out.
-
-Nothing is ever unpickled: .npz is read with allow_pickle=False, .pth with torch.load(weights_only=True).
 """
 
 from __future__ import annotations
@@ -13,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from experiments.cli.app import UsageError
+from minicnn.data.dataset import DataError
+from minicnn.exchange import read_arrays
 from minicnn.training import arrays_under
 
 LAYOUTS = {"hwio": (0, 1, 2, 3), "oihw": (2, 3, 1, 0)}  # the axes of kh, kw, in, out
@@ -26,7 +25,10 @@ LARGEST_KERNEL = 15
 
 def read_filters(path: Path, layout: str | None = None) -> dict[str, np.ndarray]:
     """{name: filters (kh, kw, C, K) float64} of every convolution in a file; UsageError if it has none to give."""
-    arrays = read_arrays(path)
+    try:
+        arrays = read_arrays(path)
+    except DataError as error:
+        raise UsageError(str(error)) from None
     arrays = arrays_under("model/", arrays) or arrays  # a checkpoint of ours also has the optimiser's arrays
     names = [name for name, array in arrays.items() if array.ndim == 4 and array.dtype.kind == "f"]
     filters = {_name(name): arrays[name] for name in names}
@@ -53,45 +55,6 @@ def detect_layout(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> str:
     shown = ", ".join(f"{name} {shape}" for name, shape in list(shapes.items())[:4])
     why = "fit both layouts" if possible else "fit neither layout with square kernels"
     raise UsageError(f"{path}: the shapes ({shown}) {why}; say --layout oihw (PyTorch) or --layout hwio (minicnn)")
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a file by name."""
-    readers = {".npz": _read_npz, ".safetensors": _read_safetensors, ".pth": _read_pth, ".pt": _read_pth}
-    if path.suffix not in readers:
-        raise UsageError(f"{path}: weights are read from {', '.join(readers)} files")
-    if not path.is_file():
-        raise UsageError(f"there is no file {path}")
-    try:
-        return readers[path.suffix](path)
-    except UsageError:
-        raise
-    except Exception as error:  # a damaged file makes the readers raise almost anything
-        raise UsageError(f"{path} is damaged or not what its name says ({type(error).__name__})") from None
-
-
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-        found = {name: file[name] for name in file.files}
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}  # others are bytes
-
-
-def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
-    try:
-        from safetensors.numpy import load_file
-    except ImportError:
-        raise UsageError(f"{path} needs the package safetensors: pip install safetensors") from None
-    return dict(load_file(path))
-
-
-def _read_pth(path: Path) -> dict[str, np.ndarray]:
-    try:
-        import torch
-    except ImportError:
-        raise UsageError(f"{path} needs PyTorch: pip install torch, or save its arrays as .npz") from None
-    loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    loaded = loaded.get("state_dict", loaded)
-    return {name: value.float().numpy() for name, value in loaded.items() if isinstance(value, torch.Tensor)}
 
 
 def _name(name: str) -> str:

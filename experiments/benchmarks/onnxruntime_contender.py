@@ -16,8 +16,8 @@ import onnxruntime
 from experiments.benchmarks.contenders import Contender
 from experiments.benchmarks.layers import IMAGES
 from experiments.benchmarks.networks import NetworkCase
-from experiments.benchmarks.onnx_twin import onnx_twin
 from experiments.benchmarks.timing import Call
+from minicnn.exchange import onnx_model
 from minicnn.parallel import threads
 
 
@@ -31,7 +31,7 @@ class OnnxRuntime(Contender):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads()
         options.add_session_config_entry("session.intra_op.allow_spinning", str(int(self.spinning)))
-        model = onnx_twin(case.network.build(), images.shape)
+        model = onnx_model(case.network.build(), case.x.shape[1:], batch=case.batch)
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
         def infer() -> list[Any]:

@@ -11,8 +11,8 @@ import openvino
 from experiments.benchmarks.contenders import Contender
 from experiments.benchmarks.layers import IMAGES
 from experiments.benchmarks.networks import NetworkCase
-from experiments.benchmarks.onnx_twin import onnx_twin
 from experiments.benchmarks.timing import Call
+from minicnn.exchange import onnx_model
 from minicnn.parallel import threads
 
 NAMES = {"float32": "f32", "bf16": "bf16"}  # of our precisions in OpenVINO
@@ -35,7 +35,7 @@ class OpenVino(Contender):
             "INFERENCE_PRECISION_HINT": NAMES[self.precision],
         }
         core = openvino.Core()
-        model = core.read_model(onnx_twin(case.network.build(), images.shape))
+        model = core.read_model(onnx_model(case.network.build(), case.x.shape[1:], batch=case.batch))
         request = core.compile_model(model, "CPU", options).create_infer_request()
         request.set_input_tensor(openvino.Tensor(images))  # a copy: it would not keep ours alive
 

@@ -17,7 +17,8 @@ from experiments.benchmarks.contenders import Contender
 from experiments.benchmarks.layers import FILTERS, IMAGES, LayerCase
 from experiments.benchmarks.networks import SGD_OPTIONS, NetworkCase
 from experiments.benchmarks.timing import Call
-from experiments.benchmarks.torch_twin import OPS, to_torch, torch_twin
+from experiments.benchmarks.torch_ops import OPS, to_torch
+from minicnn.exchange.torch_module import torch_module
 from minicnn.parallel import threads
 
 torch.set_num_threads(threads())
@@ -73,7 +74,7 @@ class Torch(Contender):
 
     def _twin(self, case: NetworkCase) -> tuple[Any, Call]:
         """The network, and a call that computes its logits."""
-        twin = torch_twin(case.network.build()).train(case.training)
+        twin = torch_module(case.network.build(), case.x.shape[1:]).train(case.training)
         images = to_torch(case.x, IMAGES, channels_last=self.channels_last)
         if self.channels_last:
             twin = twin.to(memory_format=torch.channels_last)

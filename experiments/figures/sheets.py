@@ -59,11 +59,13 @@ def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: 
 def draw_pairs(path: Path, w: np.ndarray, pairs: Pairing, *, title: str) -> None:
     """Each filter of w (kh, kw, 1 or 3, K) beside its pairing filter, the most opposed pairs first."""
     order = [i for i in np.argsort(pairs.mu) if pairs.partner[i] >= 0][:MOST_PAIRS]
-    cells = [Cell((_picture(w[..., i]), _picture(w[..., pairs.partner[i]])), f"{pairs.mu[i]:.2f}") for i in order]
+    cells = [
+        Cell((filter_picture(w[..., i]), filter_picture(w[..., pairs.partner[i]])), f"{pairs.mu[i]:.2f}") for i in order
+    ]
     draw_sheet(path, [cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)], title=title, side=48)
 
 
-def _picture(filter_: np.ndarray) -> np.ndarray:
+def filter_picture(filter_: np.ndarray) -> np.ndarray:
     """(kh, kw, 1 or 3) as a picture: 0 is grey, the largest weight is black or full colour, and -w is the negative."""
     scaled = 127.5 + 127.5 * filter_ / max(float(np.abs(filter_).max()), 1e-30)
     return np.broadcast_to(np.rint(scaled), (*filter_.shape[:2], 3)).astype(np.uint8)

@@ -50,6 +50,10 @@ class ArrayJob(Job):
             "stop_epoch": self.stop_epoch,
         }
 
+    def for_predictions(self) -> dict[str, Any]:
+        normalise = Normaliser.of(self.data.train_images[self.train])
+        return {"mean": list(normalise.mean), "std": list(normalise.std), "classes": list(self.data.classes)}
+
     def begin(self, device: Device, cluster: Communicator) -> Session:
         images, batch = len(self.train), self.settings.batch
         if self.settings.model == "vgg" and (images - 1) % batch == 0:

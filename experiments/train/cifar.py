@@ -17,7 +17,6 @@ import numpy as np
 from experiments.train.settings import Option, Settings
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
-from minicnn.models import convpool, sprint, vgg
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
 from minicnn.nn import Activation, Conv2d, Sequential, init
@@ -290,32 +289,25 @@ class CifarSettings(Settings):
     def augmentation(self) -> Augmentation:
         return Augmentation(flip=self.flip, shift=self.shift, alternate=self.alternate)
 
-    def build_model(self) -> Sequential:
+    @property
+    def network(self) -> tuple[str, dict[str, Any]]:
+        own: dict[str, Any] = {"classes": self.classes, "scale": self.scale}
         if self.model == "sprint":
-            own: dict[str, Any] = {"classes": self.classes, "scale": self.scale, "seed": self.seed}
-            return sprint(self.act, self.at or (1,), learned=not self.whitened, **own)
+            return "sprint", {"act": self.act, "at": self.at or (1,), "learned": not self.whitened, **own}
         if self.model == "vgg":
-            return vgg(
-                self.act if self.at else "relu",
-                self.at,
-                classes=self.classes,
-                scale=self.scale,
-                bn_before_act=self.bn_before_act,
-                bn_scheme=init.unit_uniform if self.recipe == "paper" else init.ones,
-                seed=self.seed,
-            )
-        return convpool(
-            self.act,
-            self.width,
-            arch="convpool-c" if self.model == "convpool-c" else "table",
-            classes=self.classes,
-            scale=self.scale,
-            dropout=self.dropout,
-            logits_act=self.logits_act,
-            looks_linear=self.looks_linear,
-            centred=self.centred,
-            seed=self.seed,
-        )
+            act = self.act if self.at else "relu"
+            return "vgg", {"act": act, "at": self.at, "bn_before_act": self.bn_before_act, **own}
+        arch = "convpool-c" if self.model == "convpool-c" else "table"
+        own |= {"dropout": self.dropout, "logits_act": self.logits_act}
+        return "convpool", {"act": self.act, "width": self.width, "arch": arch, **own}
+
+    @property
+    def start(self) -> dict[str, Any]:
+        if self.model == "sprint":
+            return super().start
+        if self.model == "vgg":
+            return {**super().start, "bn_scheme": init.unit_uniform if self.recipe == "paper" else init.ones}
+        return {**super().start, "looks_linear": self.looks_linear, "centred": self.centred}
 
     def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
         """What a new network needs to know of the training set."""

@@ -1,7 +1,8 @@
 """The files in the folder of a run, and how they are written and read.
 
 runs/<name>/
-  config.json       settings, what it trains on, environment, command
+  config.json       settings, what it trains on, environment, command; for small images also what a prediction needs:
+                    mean and deviation of the training images, names of the classes
   checkpoint.npz    the newest state; checkpoint.previous.npz the one before
   metrics.csv       one row per epoch
   predictions.npz   the softmax outputs for the test images, and their labels (small images)
@@ -14,6 +15,7 @@ and, for small images, best.npz (the weights with the lowest hold-out error, whe
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,15 @@ PREDICTIONS = "predictions.npz"
 
 
 def write_config(
-    folder: Path, ours: dict[str, Any], added: dict[str, Any], resume: bool, where: dict[str, Any], command: str
+    folder: Path, ours: dict[str, Any], added: dict[str, Any], resume: bool, more: Callable[[], dict[str, Any]]
 ) -> None:
-    """Write config.json, or check that the one there describes the same training; `added` is Settings.ADDED."""
+    """Write config.json, or check that the one there describes the same training; `added` is Settings.ADDED.
+
+    more()    what else is written, and is not compared
+    """
     path = folder / "config.json"
     if not path.exists():
-        write_json(path, {**ours, "environment": where, "command": command})
+        write_json(path, {**ours, **more()})
         return
     stored = read_json(path)
     if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 
 from experiments.train.settings import Option, Settings
 from minicnn.data.colour import ALPHA
-from minicnn.models import allcnn_b
 from minicnn.models.allcnn import SMALLEST, VARIANTS
+from minicnn.models.pretrained import LARGEST
 from minicnn.nn import Sequential
 from minicnn.optim import SGD, Adam, Optimiser
 from minicnn.schedule import Piecewise, milestones
@@ -25,7 +25,6 @@ from reference import paper
 
 RECIPES = {"sgd": paper.SGD, "adam": paper.ADAM}
 SIDE, CROP = 256, 224
-LARGEST = 8192  # side of a square: 200 MB per picture
 TRAIN_IMAGES, CLASSES = 1_281_167, 1000  # of ILSVRC 2012
 DEFAULTS: dict[str, Any] = {
     "variant": "baseline", "classes": CLASSES, "scale": 1.0, "dropout": None, "logits_act": False, "side": SIDE,
@@ -154,15 +153,10 @@ class ImagenetSettings(Settings):
     def table(self) -> tuple[str, paper.Key]:
         return "imagenet", self.variant
 
-    def build_model(self) -> Sequential:
-        return allcnn_b(
-            self.variant,
-            classes=self.classes,
-            scale=self.scale,
-            dropout=self.dropout,
-            logits_act=self.logits_act,
-            seed=self.seed,
-        )
+    @property
+    def network(self) -> tuple[str, dict[str, Any]]:
+        own = {"classes": self.classes, "scale": self.scale, "dropout": self.dropout, "logits_act": self.logits_act}
+        return "allcnn_b", {"variant": self.variant, **own}
 
     def schedules(self, steps_per_epoch: int) -> tuple[Piecewise, Piecewise]:
         """Learning rate and weight decay per step.  The phases scale with the number of epochs."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.app import UsageError
+from experiments.cli.app import UsageError, hint
 from experiments.cli.files import read_json
 from experiments.cli.values import is_number
 from experiments.train import protocols
@@ -30,7 +30,9 @@ from experiments.train.photographs import read_colours
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, load_newest, previous
 from minicnn.data.augment import Normaliser
+from minicnn.data.catalogue import load as load_data
 from minicnn.data.dataset import Dataset
+from minicnn.models import Classifier
 from minicnn.nn import Sequential
 from minicnn.training import arrays_under
 
@@ -130,6 +132,34 @@ class Run:
         if self.settings.PHOTOGRAPHS:
             return read_colours(self.folder).normaliser
         return Normaliser.of(data.train_images[self.training_images(data)])
+
+    def classifier(self, device: Device, where: Path | None = None) -> Classifier:
+        """Its network with what it takes to ask it about pictures.
+
+        where    has the data set, if its folder is from an older version: mean and classes are then found there
+        """
+        if self.settings.PHOTOGRAPHS:
+            classes = tuple(words for _, words in self.classes)
+            normalise, side = read_colours(self.folder).normaliser, self.settings.side
+        else:
+            (normalise, classes), side = self._for_predictions(where), self.settings.input[0]
+        return Classifier(self.model(device), normalise, classes, side, self.settings.input[0])
+
+    def _for_predictions(self, where: Path | None) -> tuple[Normaliser, tuple[str, ...]]:
+        """Mean and deviation of the training images, and the names of the classes."""
+        stored = [self.config.get(name) for name in ("mean", "std", "classes")]
+        if all(values is None for values in stored):
+            words = (
+                f"{self.folder} is from an older version, without the mean of its images and the names of its classes"
+            )
+            with hint(f"{words}; the data set has them: --data names a folder or an archive with it"):
+                data = load_data(self.settings.dataset, where)
+            return self.normaliser(data), data.classes
+        mean, std, classes = (values if isinstance(values, list) else [] for values in stored)
+        numbers = len(mean) == len(std) == 3 and all(map(is_number, [*mean, *std])) and min(std) > 0
+        if not numbers or len(classes) != self.settings.classes or not all(isinstance(name, str) for name in classes):
+            raise UsageError(f"{self.folder / 'config.json'} is damaged: it has no usable mean, std and classes")
+        return Normaliser(tuple(mean), tuple(std)), tuple(classes)
 
     def training_images(self, data: Dataset) -> np.ndarray:
         """Indices of the images it was trained on: from the settings, checked against config.json's fingerprint."""

@@ -42,6 +42,10 @@ class Job:
         """What determines the result: another job in the same folder is refused."""
         raise NotImplementedError(f"{type(self).__name__} does not define describe()")
 
+    def for_predictions(self) -> dict[str, Any]:
+        """What config.json says beside this, so that the network can be used without its training images."""
+        return {}
+
     def begin(self, device: Device, cluster: Communicator) -> Session:
         raise NotImplementedError(f"{type(self).__name__} does not define begin(device, cluster)")
 
@@ -180,8 +184,12 @@ def run_job(
                 folder.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(folder))
                 sweep(folder, age=-math.inf)  # nobody else is writing here
-            where = {**environment(device), "ranks": cluster.size}
-            write_config(folder, description, job.settings.ADDED, resume, where, command)
+
+            def more() -> dict[str, Any]:
+                where = {**environment(device), "ranks": cluster.size}
+                return {**job.for_predictions(), "environment": where, "command": command}
+
+            write_config(folder, description, job.settings.ADDED, resume, more)
             if result.exists():  # perhaps by the process that had the lock before
                 job.upgrade()
                 return read_result(folder), True

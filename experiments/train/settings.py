@@ -18,12 +18,11 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored
+from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 from reference.paper import CORRECTIONS, Key
-
-WIDEST = 16  # times the paper's numbers of filters
 
 
 class Option:
@@ -86,8 +85,19 @@ class Settings:
                 raise ValueError(f"unknown {name} {value!r}; choose from {', '.join(known)}")
         replace(self, scale=0.01).build_model()  # small, only to see that it can be built
 
+    @property
+    def network(self) -> tuple[str, dict[str, Any]]:
+        """What decides what its network computes: a function of minicnn.models, and arguments for it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define network")
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """More arguments, which decide only about the weights that it starts with."""
+        return {"seed": self.seed}
+
     def build_model(self) -> Sequential:
-        raise NotImplementedError(f"{type(self).__name__} does not define build_model()")
+        name, arguments = self.network
+        return BUILDERS[name](**arguments, **self.start)
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")

@@ -73,6 +73,17 @@ def read_whole(path: str | Path, longest: int) -> np.ndarray:
         return np.asarray(rgb)
 
 
+def oddities(path: str | Path, side: int) -> list[str]:
+    """What to know about a user's photograph that read_square uses all the same: ["the first of 8 frames"]."""
+    with warnings.catch_warnings(action="ignore"), _opened(str(path)) as picture:
+        frames, (width, height) = getattr(picture, "n_frames", 1), picture.size
+        return [
+            *([f"the first of {frames} frames"] if frames > 1 else []),
+            *(["transparent parts on white"] if picture.has_transparency_data else []),
+            *([f"{width}x{height} pixels, enlarged"] if min(width, height) < side else []),
+        ]
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
     """The file as a Pillow picture; whatever is wrong with it becomes an ImageError."""
@@ -96,11 +107,17 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def _rgb(picture: Any, upright: bool) -> Any:
-    """The picture in three channels of 8 bits."""
+    """The picture in three channels of 8 bits.  A user's is turned upright, and its transparent parts become white.
+
+    In data sets transparency is dropped, as is customary; below it there may be any colour.
+    """
     from PIL import Image, ImageOps
 
     if upright:
         picture = ImageOps.exif_transpose(picture)
+        if picture.has_transparency_data:
+            clear = picture.convert("RGBA")
+            picture = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
     if picture.mode.startswith(("I", "F")):  # 16 bits or more of grey; Pillow would clip them to 8
         grey = np.asarray(picture, np.float64)
         return Image.fromarray((grey / max(1.0, grey.max() / 255)).clip(0, 255).astype(np.uint8)).convert("RGB")

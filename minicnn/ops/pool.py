@@ -60,7 +60,7 @@ def avg_pool2d(
     """
     xp = array_module(x)
     windows = pool_windows("avg_pool2d", x, k, stride, pad, ceil)
-    count = xp.asarray(_counts(windows, count_include_pad), x.dtype)  # (OH, OW, 1)
+    count = xp.asarray(window_counts(windows, count_include_pad), x.dtype)  # (OH, OW, 1)
     n, c = x.shape[0], x.shape[3]
     y = xp.zeros((n, *windows.out, c), x.dtype)
     for _, _, cell in windows.cells(windows.padded(x)):
@@ -122,7 +122,7 @@ def _first_inside(windows: Windows) -> np.ndarray:
     return (rows[:, None] * windows.k[1] + columns)[:, :, None]
 
 
-def _counts(windows: Windows, include_pad: bool) -> np.ndarray:
+def window_counts(windows: Windows, include_pad: bool) -> np.ndarray:
     """(OH, OW, 1): how many cells of each window count in an average."""
 
     def along(size: int, k: int, stride: int, pad: tuple[int, int], out: int) -> np.ndarray:

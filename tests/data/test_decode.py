@@ -9,7 +9,7 @@ from PIL import Image
 
 from minicnn.data import decode as module
 from minicnn.data.dataset import DataError
-from minicnn.data.decode import ImageError, View, decode, read_square, read_whole
+from minicnn.data.decode import ImageError, View, decode, oddities, read_square, read_whole
 from tests.data.photos import photo, write_bad_files, write_odd_files
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Pillow's, which the worker processes ignore too
@@ -124,3 +124,26 @@ def test_a_whole_photograph_is_upright_and_not_too_large(tmp_path):
     for name, reason in write_bad_files(tmp_path).items():
         with pytest.raises(ImageError, match=reason):
             read_whole(tmp_path / name, 20)
+
+
+def test_transparent_parts_of_own_photographs_are_white(tmp_path):
+    """Below them there may be any colour; here it is red, seen in full at the left, by half, and not at all."""
+    pixels = np.zeros((4, 6, 4), np.uint8)
+    pixels[..., 0], pixels[:, :2, 3], pixels[:, 2:4, 3] = 255, 255, 51
+    path = save(tmp_path, pixels)
+    seen = read_whole(path, 6)[0]
+    np.testing.assert_array_equal(seen[::2], [[255, 0, 0], [255, 204, 204], [255, 255, 255]])
+    palette = Image.new("P", (4, 4), 1)
+    palette.putpalette([0, 0, 0, 9, 9, 9])
+    palette.save(tmp_path / "p.png", transparency=1)
+    assert (read_square(tmp_path / "p.png", 4) == 255).all()
+
+
+def test_what_to_know_about_a_picture(tmp_path):
+    plain = Image.fromarray(photo(np.random.default_rng(0)))
+    plain.save(tmp_path / "plain.jpg")
+    plain.convert("RGBA").resize((1, 1)).save(tmp_path / "dot.png")
+    plain.save(tmp_path / "film.gif", save_all=True, append_images=[plain.rotate(90), plain.rotate(180)])
+    assert oddities(tmp_path / "plain.jpg", 48) == []
+    assert oddities(tmp_path / "dot.png", 32) == ["transparent parts on white", "1x1 pixels, enlarged"]
+    assert oddities(tmp_path / "film.gif", 32) == ["the first of 3 frames"]

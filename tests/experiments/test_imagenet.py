@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from experiments import correlation, imagenet, invariance, pairing, pipeline, reconstruction, regularisation
+from experiments import (
+    correlation,
+    evaluate,
+    export,
+    imagenet,
+    invariance,
+    pairing,
+    pipeline,
+    predict,
+    reconstruction,
+    regularisation,
+)
 from experiments.cli.app import UsageError
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import PhotoSession
@@ -190,6 +201,23 @@ def test_photographs_are_recognised_by_name(run, data, tmp_path, capsys):
     assert len(shares) == 3
     assert sum(map(float, shares)) == pytest.approx(100, abs=0.3)
     assert read_square(picture, 40).shape == (40, 40, 3)
+
+
+def test_such_a_run_predicts_as_the_command_does(run, tmp_path, capsys):
+    """The same numbers from experiments.predict; ONNX files have the crop's size; other commands are named."""
+    picture = tmp_path / "photo.png"
+    Image.fromarray(photo(np.random.default_rng(0))).save(picture)
+    assert imagenet.main(["--run", str(run), "--image", str(picture), "--device", "cpu"]) == 0
+    shares = re.findall(r"(word \d, other) +n\d+ +([\d.]+)", capsys.readouterr().out)
+    assert predict.main([str(picture), "--run", str(run), "--out", str(tmp_path), "--device", "cpu"]) == 0
+    assert re.findall(r"(word \d, other) +█* +([\d.]+) %", capsys.readouterr().out) == shares
+    assert (tmp_path / "photo-conv1.png").exists()
+    assert export.main(["--run", str(run), "--to", str(tmp_path / "m.onnx"), "--device", "cpu"]) == 0
+    assert "(N, 3, 36, 36)" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="python -m experiments.imagenet --run"):
+        evaluate.main(["--run", str(run), "--device", "cpu"])
+    with pytest.raises(UsageError, match="cards are made for networks of small images"):
+        export.main(["--run", str(run), "--to", str(tmp_path / "m.npz"), "--device", "cpu"])
 
 
 def test_the_analyses_take_such_a_run(run, data, tmp_path, capsys, monkeypatch):

@@ -36,7 +36,7 @@ def test_pytorch_files(tmp_path):
         ("cut.npz", b"PK\x03\x04 and then nothing", "damaged or not what its name says"),
         ("net.onnx", b"", "weights are read from"),
         ("net.safetensors", b"\x08", "safetensors"),
-        ("cut.pth", b"\x80\x02", "damaged|needs PyTorch"),
+        ("cut.pth", b"\x80\x02", "damaged|needs the package torch"),
     ],
 )
 def test_files_that_are_no_weights(tmp_path, name, content, message):

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from experiments import export
 from experiments.analyses.recovery import read_alexnet
 from experiments.analyses.weights import read_filters
 from experiments.report.context import Context
@@ -38,6 +39,7 @@ from minicnn.data.decode import View, decode, read_square
 from minicnn.data.folders import picture_set
 from minicnn.data.formats import Binary, Pickled
 from minicnn.data.textures import textures
+from minicnn.models import pretrained
 from tests.data.mini import mini, write
 from tests.data.photos import CLASSES, photo, write_odd_files, write_set
 from tests.experiments.made_runs import tiny, write_run
@@ -189,13 +191,20 @@ def run_kinds(folder):
 
     def use(path):
         (run,) = open_runs([path.parent])
-        run.model(CPU)
+        run.classifier(CPU)
         return run.name, run.label, run.reduced, run.has_weights
 
     for file, share in (("config.json", 2), ("result.json", 1)):
         yield Kind(f"{file} of a run", [(folder / "run" / file).read_bytes()], f"copy-{file}/{file}", use, share,
                    json_change)  # fmt: skip
         shutil.copytree(folder / "run", folder / f"copy-{file}")
+
+    export.main(["--run", str(folder / "run"), "--to", str(folder / "tiny.npz"), "--device", "cpu"])
+    for name, change in (("tiny.json", json_change), ("tiny.npz", damaged)):
+        shutil.copytree(folder, folder / f"card-{name}", ignore=lambda _, names: [n for n in names if "tiny" not in n])
+        yield Kind(f"{name[4:]} of a card", [(folder / name).read_bytes()], f"card-{name}/{name}",
+                   lambda path: pretrained(path.with_suffix(".npz")).probabilities(data.test_images[:1]), 1,
+                   change)  # fmt: skip
 
     def whole_but_wrong(content, rng):
         """A checkpoint with the right checksum and wrong values."""

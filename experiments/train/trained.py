@@ -1,0 +1,96 @@
+"""One trained network for a command that uses it: that of a run (--run), or one that comes with minicnn (--weights)."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from experiments.cli.app import UsageError, hint
+from experiments.train.run import Run, open_runs
+from minicnn.backend import Device
+from minicnn.data.dataset import Dataset
+from minicnn.models import Classifier, pretrained
+from minicnn.models.pretrained import FOLDER, Card, find, names, read_card
+
+DEFAULT = "crelu-half"
+OPTIONS = {  # of experiments.cifar, for the networks that have a name
+    "relu-base": "--act relu --recipe hour",
+    "crelu-half": "--act crelu --width half --recipe hour",
+    "crelu-base": "--act crelu --recipe hour",
+}
+AGREEMENT = 0.1  # points: other machines round differently, and a few images lie on the edge
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network, what it is called, and what is known of it: its run or its card.
+
+    stated    its error on the test images in percent, as its run measured it or its card says
+    """
+
+    name: str
+    label: str
+    classifier: Classifier
+    dataset: str
+    stated: float
+    origin: Run | Card
+
+    @property
+    def photographs(self) -> bool:
+        return isinstance(self.origin, Run) and self.origin.settings.PHOTOGRAPHS
+
+    def check_data(self, data: Dataset) -> None:
+        """UsageError if these are not the classes that it knows."""
+        if tuple(data.classes) != self.classifier.classes:
+            raise UsageError(f"the classes of {data.name} are not those of {self.name}")
+
+
+def network_options(p: argparse.ArgumentParser) -> None:
+    one = p.add_mutually_exclusive_group()
+    one.add_argument("--run", type=Path, metavar="DIR", help="the folder of a finished run")
+    one.add_argument(
+        "--weights",
+        metavar="NAME",
+        help=f"a network that comes with minicnn ({', '.join(names()) or 'none is here yet'}; default {DEFAULT}), or a "
+        "file NAME.npz that experiments.export made",
+    )
+    p.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
+    p.add_argument(
+        "--data",
+        type=Path,
+        help="folder or archive with the data set of the network (default: the cache, else download)",
+    )
+    p.add_argument("--dry-run", action="store_true", help="say what would be read, done and written, then stop")
+
+
+def source(args: argparse.Namespace) -> str:
+    """What network_options name, in words."""
+    return str(args.run) if args.run else f"the weights {args.weights or DEFAULT}"
+
+
+def open_trained(args: argparse.Namespace, device: Device) -> Trained:
+    """The network that the options name; an error says how to get one."""
+    if args.run:
+        runs = open_runs([args.run])
+        if len(runs) > 1:
+            raise UsageError(f"{args.run} holds {len(runs)} networks; name one of them: --run {runs[0].folder}")
+        (run,) = runs
+        return Trained(
+            run.name, run.label, run.classifier(device, args.data), run.settings.dataset, run.test_error, run
+        )
+    name = args.weights or DEFAULT
+    with hint(how_to_get(name)):
+        path = find(name)
+        card = read_card(path)
+        return Trained(path.stem, card.label, pretrained(path, on=device), card.dataset, card.test_error, card)
+
+
+def how_to_get(name: str) -> str:
+    """What to do about weights that are not there."""
+    if name not in OPTIONS:
+        known = ", ".join(OPTIONS)
+        return f"--weights takes a name ({known}) or a file NAME.npz; --run takes the folder of a run of your own"
+    train = f"python -m experiments.cifar {OPTIONS[name]} --out runs/{name}"
+    keep = f"python -m experiments.export --run runs/{name} --to {FOLDER / name}.npz"
+    return f"To train it, in an hour or more on two cores, and to keep it under this name:\n\n  {train}\n  {keep}"
