@@ -375,13 +375,34 @@ def test_damaged_runs(copy):
         pairing.main(["--run", str(copy)])
     (copy / "checkpoint.previous.npz").unlink()
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UsageError, match="cannot be used: the checkpoint .* is damaged"):
+    with pytest.raises(UsageError, match="cannot be used: .*checkpoint.npz is damaged; remove the folder and train"):
         pairing.main(["--run", str(copy)])
     config = json.loads((copy / "config.json").read_text())
     del config["settings"]["act"]
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="from another version: .*act"):
         regularisation.main(["--run", str(copy)])
+
+
+def test_older_weights_never_stand_in_for_those_of_the_results(copy):
+    """Not while the newest checkpoint is cut, not when it is gone, and not under its name."""
+    newest, older = copy / "checkpoint.npz", copy / "checkpoint.previous.npz"
+    arrays, metadata = load(newest)
+    save(older, arrays, metadata | {"epoch": metadata["epoch"] - 1})
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-100])
+    with pytest.raises(UsageError, match="checkpoint.npz is damaged; remove the folder and train it again"):
+        pairing.main(["--run", str(copy)])
+    newest.unlink()
+    with pytest.raises(UsageError, match="checkpoint.npz is missing; copy it from where it was trained"):
+        pairing.main(["--run", str(copy)])
+    assert not open_runs([copy])[0].has_weights
+    older.rename(newest)
+    wrong = f"holds the network after epoch {metadata['epoch'] - 1}, but the results are of epoch {metadata['epoch']}"
+    with pytest.raises(UsageError, match=wrong):
+        pairing.main(["--run", str(copy)])
+    newest.write_bytes(whole)
+    assert open_runs([copy])[0].model(CPU)
 
 
 def test_a_run_and_a_file_of_one_name(copy, tmp_path):
