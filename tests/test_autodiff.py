@@ -341,6 +341,18 @@ def test_a_tensor_is_not_converted_silently():
         Tensor([1.0, 2.0])
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (2,), (3, 2)])
+def test_an_op_without_a_vjp_is_refused(shape):
+    """An array of two rows must not be taken for a pair of the result and the vjp."""
+
+    @autodiff.op
+    def square(x):
+        return x * x
+
+    with pytest.raises(TypeError, match=r"square: an op returns \(y, vjp\), .* this one returns ndarray"):
+        square(np.ones(shape))
+
+
 def test_a_vjp_must_give_one_gradient_per_argument():
     @autodiff.op
     def wrong(a, b):

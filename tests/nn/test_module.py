@@ -5,6 +5,7 @@ import pytest
 
 from minicnn import Parameter, Stream, Tape, Tensor, nn, ops, to_host
 from minicnn.nn import init
+from minicnn.nn.state import FROM_PYTORCH
 from tests.devices import STANDIN, on_devices
 
 
@@ -57,6 +58,14 @@ def test_modules_in_a_list_are_found():
     assert [name for name, _ in Branches().named_state()] == [
         "parts.0.weight", "parts.0.bias", "parts.1.weight", "parts.1.bias",
     ]  # fmt: skip
+
+
+def test_modules_in_a_dict_are_found():
+    class Branches(nn.Module):
+        def __init__(self):
+            self.parts = {"left": nn.Linear(2, 3, bias=False), "right": nn.ReLU()}
+
+    assert [name for name, _ in Branches().named_state()] == ["parts.left.weight"]
 
 
 def test_a_layer_that_gives_an_array_gives_a_tensor():
@@ -156,9 +165,47 @@ def test_loading_lists_all_problems_and_changes_nothing():
         "  missing: 0.bias (4,)",
         "  unexpected: 5.weight (3,)",
         "  misshapen: 4.weight is (10, 8), the model has (8, 10)",
+        f"  {FROM_PYTORCH}",
     ]
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+class Square(nn.Module):
+    """Shapes that are the same in PyTorch."""
+
+    def __init__(self):
+        self.linear, self.conv = nn.Linear(3, 3), nn.Conv2d(3, 3, 3)
+
+
+class Foreign:
+    """What a tensor of PyTorch looks like from here (the real one: tests/torch_parity/test_state.py)."""
+
+    __module__ = "torch"
+
+    def __init__(self, values):
+        self._values, self.shape, self.__array_interface__ = values, values.shape, values.__array_interface__
+
+    def numpy(self):
+        return np.asarray(self)  # in the same memory
+
+
+def test_square_matrices_and_filters_from_pytorch_are_not_loaded_the_wrong_way_round():
+    model = Square()
+    before = model.state_dict()
+    tensors = {name: Foreign(value) for name, value in Square().initialise(1).state_dict().items()}
+    for state in (tensors, {name: value.numpy() for name, value in tensors.items()}):
+        match = r"linear.weight \(3, 3\), conv.weight \(3, 3, 3, 3\) fits either way round.*give w.numpy\(\).T"
+        with pytest.raises(TypeError, match=match):
+            model.load_state_dict(state)
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_square_matrices_of_ours_are_loaded():
+    model, other = Square().initialise(0), Square().initialise(1)
+    model.load_state_dict(other.state_dict())
+    np.testing.assert_array_equal(model.linear.weight.data, other.linear.weight.data)
 
 
 def test_moving_changes_all_and_keeps_the_parameters():
