@@ -254,7 +254,7 @@ class Op:
         for i, array in enumerate(arrays):
             name = self._names[i] if i < len(self._names) else f"argument {i}"
             if array is not None or name not in self._optional:
-                array = as_array(self.name, name, array)
+                array = as_array(self.name, name, array, "int64" if name in self._integers else "float32")
                 if name not in self._integers:
                     floats[name] = array
             checked.append(array)

@@ -158,8 +158,8 @@ def scalar_as_array(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, np.generic) else x
 
 
-def as_array(where: str, name: str, x: object) -> Array:
-    """x, which must be an array or a scalar of NumPy, as an array."""
+def as_array(where: str, name: str, x: object, dtype: str = "float32") -> Array:
+    """x, which must be an array or a scalar of NumPy, as an array; `dtype` is what the error recommends."""
     if not is_array(x):
-        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
+        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., '{dtype}')")
     return scalar_as_array(x)

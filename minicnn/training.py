@@ -244,6 +244,12 @@ def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
 
 
+def is_chance(error: float, classes: int, images: int) -> bool:
+    """Whether an error (percent) on this many images is what guessing would give, up to three standard deviations."""
+    p = 1 - 1 / classes
+    return error >= 100 * (p - 3 * math.sqrt(p * (1 - p) / images))
+
+
 def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Percent of the rows of p (N, classes) whose label is not among the k largest; in a tie the first wins."""
     _check_outputs(p)

@@ -173,6 +173,9 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(self.layers)
 
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.layers.values())
+
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         values = x.data if isinstance(x, Tensor) else x
         with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from experiments import cifar, correlation, invariance, pairing, reconstruction, regularisation
+from experiments.analyses import runner
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
 from experiments.analyses.reconstruction import Original, reconstructed
@@ -339,6 +340,36 @@ def test_groups(tmp_path, capsys):
         pairing.main([*common, "--groups", "conv9=2"])
     with pytest.raises(UsageError, match="8 filters in 3 groups"):
         pairing.main([*common, "--groups", "conv1=3"])
+
+
+def test_the_time_that_an_analysis_will_take(monkeypatch, capsys):
+    """The second trial counts: 3 s, of which there are 100, and 1 s, of which there are 10."""
+    now = 0.0
+
+    def work(first, second):
+        seconds = iter((first, second))
+
+        def run():
+            nonlocal now
+            now += next(seconds)
+
+        return run
+
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: now))
+    runner.announce_time("all of it", [(work(50.0, 3.0), 100), (work(9.0, 1.0), 10)])
+    assert capsys.readouterr().out == "time  about 5 min 10 s (all of it), from a trial\n"
+
+
+def test_long_analyses_announce_their_time(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.analyses.invariance.TRIAL", 2)
+    said = []
+    monkeypatch.setattr("experiments.analyses.invariance.announce_time", lambda *given: said.append(given))
+    common = ["--run", str(folder / "crelu"), "--out", str(tmp_path), "--device", "cpu"]
+    assert invariance.main([*common, "--subset", "24", "--control", "1"]) == 0
+    ((words, ((trial, times),)),) = said
+    assert words == "24 images, 1 networks and 1 untrained ones of each"
+    assert times == 2 * 24 / 2  # trained and untrained, 24 images, in trials of two
+    trial()
 
 
 # --- what they refuse ---

@@ -117,6 +117,7 @@ def test_sequential_looks_like_a_container():
     assert len(model) == 5
     assert isinstance(model[0], nn.Conv2d)
     assert isinstance(model["4"], nn.Linear)
+    assert list(model) == [model[i] for i in range(5)]
     with pytest.raises(TypeError, match="layer 1 must be a Module, got function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(ValueError, match="name of a positional layer"):
