@@ -188,6 +188,22 @@ def test_matmul_and_shapes():
     assert repr(t) == "Tensor(shape=(2, 3), dtype=float64, device=cpu)"
 
 
+def test_powers_and_parts():
+    """d/dx of x0^3 + x1 x2 at (2, 3, 5)."""
+    x = leaf(2.0, 3.0, 5.0)
+    with Tape() as tape:
+        loss = x[0] ** 3 + (x[1:2] * x[-1]).sum()
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad, [12, 5, 3])
+    rows = list(Tensor(np.arange(6.0).reshape(2, 3)))
+    assert [row.shape for row in rows] == [(3,), (3,)]
+    np.testing.assert_array_equal(rows[1].numpy(), [3, 4, 5])
+    with pytest.raises(TypeError, match="unsized"):
+        iter(Tensor(np.ones(())))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x ** "2"
+
+
 def test_operators_refuse_what_is_neither_number_nor_array():
     with pytest.raises(TypeError, match="unsupported operand"):
         Tensor(np.ones(2)) + {1: 2}

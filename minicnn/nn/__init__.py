@@ -18,7 +18,7 @@ from minicnn.nn.layers import (
     MaxPool2d,
     ReLU,
 )
-from minicnn.nn.module import Module, Sequential
+from minicnn.nn.module import Module, Residual, Sequential
 from minicnn.nn.summary import Summary, describe, summary
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "MaxPool2d",
     "Module",
     "ReLU",
+    "Residual",
     "Sequential",
     "Summary",
     "describe",

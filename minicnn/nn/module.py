@@ -146,6 +146,15 @@ class Module:
         for name, value in own.items():
             value.data = put_like(state[name], value.data)
 
+    def __repr__(self) -> str:
+        """The tree of layers, one line each."""
+        own = ((name, value) for name, value in vars(self).items() if isinstance(value, Parameter))
+        words = self.kernel() or ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in own)
+        lines = [f"  {name}: {child!r}".replace("\n", "\n  ") for name, child in self.children()]
+        return (
+            "\n".join([f"{type(self).__name__}({words}", *lines, ")"]) if lines else f"{type(self).__name__}({words})"
+        )
+
     # For nn/summary.py
 
     def kernel(self) -> str:
@@ -203,6 +212,23 @@ class Sequential(Module):
             else:
                 y = layer(y).data
                 yield name, y
+
+
+class Residual(Module):
+    """A skip connection: y = body(x) + x, or body(x) + shortcut(x) where the shapes differ."""
+
+    def __init__(self, body: Module, shortcut: Module | None = None):
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
+        past = x
+        if self.shortcut is not None:
+            past = self.shortcut(x, train=train, stream=None if stream is None else stream.child("shortcut"))
+        y = self.body(x, train=train, stream=None if stream is None else stream.child("body"))
+        if y.shape != past.shape:
+            remedy = "give a shortcut that changes x alike, such as Conv2d(c_in, c_out, 1, stride=2)"
+            raise ValueError(f"Residual: the body makes {y.shape} of x {x.shape}, beside it is {past.shape}; {remedy}")
+        return y + past
 
 
 def put_like(values: np.ndarray, like: Array) -> Array:

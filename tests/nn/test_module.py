@@ -271,3 +271,43 @@ def test_centred_filters_do_not_see_what_all_inputs_have_in_common():
 def test_schemes_fit_linear_layers():
     np.testing.assert_allclose(init.msr_normal((300, 500), Stream(0).generator()).var(), 2 / 500, rtol=0.02)
     assert np.abs(init.glorot_uniform((300, 500), Stream(0).generator())).max() <= (6 / 800) ** 0.5
+
+
+def test_a_model_is_printed_as_a_tree():
+    class Own(nn.Module):
+        def __init__(self):
+            self.scale, self.parts = Parameter(np.ones((2, 3), np.float32)), [nn.ReLU(), nn.Dropout(0.5)]
+
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, pad=1), nn.BatchNorm(4), own=Own())
+    assert (
+        repr(model)
+        == """Sequential(
+  0: Conv2d(3x3x3x4 /2 pad 1)
+  1: BatchNorm(gamma 4, beta 4)
+  own: Own(scale 2x3
+    parts.0: ReLU()
+    parts.1: Dropout(rate 0.5)
+  )
+)"""
+    )
+
+
+@on_devices
+def test_a_skip_connection_adds(device):
+    x = device.put(np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32))
+    plain = nn.Residual(nn.Conv2d(3, 3, 3, pad=1)).to(device)
+    np.testing.assert_allclose(plain(x).numpy(), plain.body(x).numpy() + device.get(x), rtol=1e-6)
+    both = nn.Residual(nn.Conv2d(3, 5, 3, pad=1, stride=2), shortcut=nn.Conv2d(3, 5, 1, stride=2)).to(device)
+    np.testing.assert_allclose(both(x).numpy(), both.body(x).numpy() + both.shortcut(x).numpy(), rtol=1e-6)
+    assert [name for name, _ in both.named_state()] == ["body.weight", "body.bias", "shortcut.weight", "shortcut.bias"]
+    with pytest.raises(ValueError, match=r"the body makes \(2, 2, 2, 5\) of x \(2, 4, 4, 3\).*give a shortcut"):
+        nn.Residual(nn.Conv2d(3, 5, 3, pad=1, stride=2).to(device))(x)
+
+
+def test_dropout_beside_a_skip_connection_has_bits_of_its_own():
+    """As in a Sequential: the stream of each part has its name."""
+    x, stream = np.ones((4, 50), np.float32), Stream(0).child("dropout")
+    y = nn.Residual(nn.Dropout(0.5), shortcut=nn.Dropout(0.5))(x, train=True, stream=stream).numpy()
+    expected = sum(ops.dropout(x, rate=0.5, stream=stream.child(name)) for name in ("body", "shortcut"))
+    np.testing.assert_array_equal(y, expected)
+    assert set(np.unique(y)) == {0, 2, 4}
