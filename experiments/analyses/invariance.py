@@ -67,9 +67,9 @@ Found = dict[str, list[Measured]]  # by run
 
 def findings(request: Request) -> Iterator[Finding]:
     data = images_of(request.runs, request.args.data, request.args.subset)
-    request.make_folder()
     size = len(data.test_images)
     chosen = sample(request.args.subset or size, size)
+    request.make_folder()
     if len(chosen) > 10 * TRIAL:
         passes = (
             f"{len(chosen):,} images, {len(request.runs)} networks and {request.args.control} untrained ones of each"

@@ -95,8 +95,8 @@ def at_chance(error: float, classes: int, images: int) -> str:
     if not is_chance(error, classes, images):
         return ""
     guess = f"guessing among {classes} classes gives {100 * (1 - 1 / classes):.4g} %"
-    remedy = "train it longer, on more images, or with another learning rate"
-    return f"\n\nThis error is chance level: {guess}.  The network has learned nothing that helps; {remedy}."
+    remedy = "Train it longer, on more images, or with another learning rate"
+    return f"\n\nAs far as {images:,} images can tell, this is chance level: {guess}.  {remedy}."
 
 
 def fingerprint(indices: np.ndarray) -> dict[str, Any]:

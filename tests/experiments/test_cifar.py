@@ -122,7 +122,7 @@ def test_a_finished_run_is_not_repeated(finished):
 
 def test_a_network_that_guesses_is_said_to_guess():
     asked = CifarSettings.of(dataset="textures")
-    told = "This error is chance level: guessing among 10 classes gives 90 %."
+    told = "As far as 1,000 images can tell, this is chance level: guessing among 10 classes gives 90 %."
     for error, guessed in ((90.0, True), (87.5, True), (86.0, False), (24.8, False), (95.0, True)):  # ± 2.8 are noise
         result = {"protocol": "plain", "train_error": error, "test_error": error}
         assert (told in cifar.report(asked, result)) is guessed
