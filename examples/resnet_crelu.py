@@ -6,7 +6,6 @@ python examples/resnet_crelu.py
 from __future__ import annotations
 
 from minicnn import nn
-from minicnn.averaging import EMA
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
@@ -49,7 +48,7 @@ def main(images: int = 400, epochs: int = 8) -> float:
     normalise = Normaliser.of(data.train_images)
     batches = Batches(data.train_images, data.train_labels, 20, normalise, Augmentation(flip=False), seed=0)
     optimiser = SGD(model.parameters(), Cosine(0.1, epochs * len(batches), warmup=10), momentum=0.9, nesterov=True)
-    trainer = Trainer(model, optimiser, batches, device="cpu", seed=0, average=EMA(model, 0.95))
+    trainer = Trainer(model, optimiser, batches, device="cpu", seed=0, average=nn.EMA(model, 0.95))
     for epoch in range(epochs):
         print(f"epoch {epoch + 1}: loss {trainer.finish_epoch().mean_loss:.3f}")
     assert trainer.average is not None

@@ -16,14 +16,13 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Tape
-from minicnn.averaging import EMA
 from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
 from minicnn.fast.batches import on_device
-from minicnn.nn import Module
+from minicnn.nn import EMA, Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 
@@ -80,7 +79,7 @@ class Trainer:
     device      where it computes, "cpu", "gpu", ... or a Device: the model is moved there
     cluster     the processes that train together: each has its own part of every batch (`batches` gives it that)
     smoothing   of the labels, as softmax_cross_entropy takes it
-    average     an average of the weights, which it updates after every step (minicnn/averaging.py)
+    average     an average of the weights, which it updates after every step (minicnn/nn/average.py)
     """
 
     def __init__(

@@ -24,8 +24,7 @@ ORDER = [
     {"gradcheck", "ops", "optim"},
     {"fast", "theory"},
     {"nn"},
-    {"averaging", "models"},
-    {"training"},
+    {"models", "training"},
     {"analysis"},
     {"__main__", ""},  # "" is minicnn/__init__.py
 ]

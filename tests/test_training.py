@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from minicnn import nn, ops, to_device
-from minicnn.averaging import EMA
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
@@ -101,7 +100,7 @@ def test_stopped_after_any_step_and_resumed_it_ends_in_the_same_bits(device, sto
 def test_an_average_of_weights_is_resumed_to_the_last_bit():
     def averaged():
         trainer = make(CPU)
-        trainer.average = EMA(trainer.model, 0.8)
+        trainer.average = nn.EMA(trainer.model, 0.8)
         return trainer
 
     whole, first, second = averaged(), averaged(), averaged()

@@ -1,6 +1,7 @@
 """Layers and models: named trees of parameters around the ops."""
 
 from minicnn.nn import init
+from minicnn.nn.average import EMA
 from minicnn.nn.layers import (
     AVR,
     Activation,
@@ -23,6 +24,7 @@ from minicnn.nn.summary import Summary, describe, summary
 
 __all__ = [
     "AVR",
+    "EMA",
     "Activation",
     "Antirectifier",
     "AvgPool2d",

@@ -1,9 +1,11 @@
 """EMA: a slow average of a model's weights, which often does better than the weights themselves.
 
-average = EMA(model, decay=0.999)
-trainer = Trainer(model, optimiser, batches, device="cpu", seed=0, average=average)   # updates it after every step
-with average.applied():                                                                # inside, the model has it
-    evaluate(model, ...)
+    average = nn.EMA(model, decay=0.999)
+    trainer = Trainer(model, optimiser, batches, device="cpu", seed=0, average=average)
+    with average.applied():
+        evaluate(model, ...)
+
+The trainer updates it after every step, and saves it with the rest.  Inside the block, the model has the average.
 """
 
 from __future__ import annotations

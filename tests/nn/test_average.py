@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from minicnn import nn
-from minicnn.averaging import EMA
 from tests.devices import on_devices
 
 
@@ -12,7 +11,7 @@ from tests.devices import on_devices
 def test_by_hand(device):
     """Weights 8, 4, 0 with decay 1/2: the average is 8, then 6, then 3; buffers are averaged alike."""
     model = nn.Sequential(nn.BatchNorm(1)).to(device)
-    average = EMA(model, 0.5)
+    average = nn.EMA(model, 0.5)
     values = dict(model.named_state())
     found = []
     for weight in (8.0, 4.0, 0.0):
@@ -27,7 +26,7 @@ def test_by_hand(device):
 
 def test_an_error_inside_gives_the_weights_back():
     model = nn.Sequential(nn.Linear(2, 2))
-    average = EMA(model)
+    average = nn.EMA(model)
     average.update()
     weights = model["0"].weight.data
     with pytest.raises(ZeroDivisionError), average.applied():
@@ -38,7 +37,7 @@ def test_an_error_inside_gives_the_weights_back():
 
 def test_a_state_goes_on_exactly():
     model, other = nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2))
-    first, second = EMA(model, 0.9), EMA(other, 0.9)
+    first, second = nn.EMA(model, 0.9), nn.EMA(other, 0.9)
     for _ in range(3):
         model["0"].weight.data += 1
         first.update()
@@ -50,16 +49,16 @@ def test_a_state_goes_on_exactly():
         average.update()
     for name, value in first.state_dict().items():
         np.testing.assert_array_equal(second.state_dict()[name], value)
-    untouched = EMA(model)
-    untouched.load_state_dict(EMA(model).state_dict())  # before the first step
+    untouched = nn.EMA(model)
+    untouched.load_state_dict(nn.EMA(model).state_dict())  # before the first step
     assert untouched.steps == 0
 
 
 def test_nonsense_is_refused():
     model = nn.Sequential(nn.Linear(2, 2))
     with pytest.raises(ValueError, match=r"decay must be in \[0, 1\), got 1"):
-        EMA(model, 1)
-    with pytest.raises(RuntimeError, match="no average yet"), EMA(model).applied():
+        nn.EMA(model, 1)
+    with pytest.raises(RuntimeError, match="no average yet"), nn.EMA(model).applied():
         pass
     with pytest.raises(ValueError, match="does not fit the model"):
-        EMA(model).load_state_dict({"steps": np.array(1), "0.weight": np.ones((2, 2))})
+        nn.EMA(model).load_state_dict({"steps": np.array(1), "0.weight": np.ones((2, 2))})
