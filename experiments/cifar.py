@@ -22,17 +22,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import UsageError, command, duration, get_device, hint, interruptible, usage_errors
+from experiments.cli.app import UsageError, command, get_device, hint, interruptible, usage_errors
 from experiments.cli.ranks import run_on_ranks
 from experiments.cli.values import check_numbers
 from experiments.tables.table import Table
 from experiments.train import protocols
 from experiments.train.cifar import CifarSettings
 from experiments.train.estimate import announce
+from experiments.train.folder import at_chance, closing
 from experiments.train.session import run_job
-from experiments.train.settings import asked_settings, output_options, training_parser
+from experiments.train.settings import asked_settings, note_resume, output_options, training_parser
 from minicnn.cluster import ALONE, Communicator
-from minicnn.data.catalogue import load
+from minicnn.data.catalogue import CATALOGUE, load
 from minicnn.data.dataset import Dataset
 
 MODULE = CifarSettings.MODULE
@@ -66,16 +67,20 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser().parse_args(arguments)
-    check_protocol(args)
     asked: CifarSettings = asked_settings(CifarSettings, args)
+    check_protocol(args, asked.images)
     device = get_device(args.device, cluster, tf32=args.tf32)
-    trainings = {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
-    announce(asked, device, asked.images * asked.epochs * trainings, cluster)
+    folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
+    finished = cluster.on_root((folder / "result.json").exists)
+    if not args.dry_run:  # before anything is computed, in case it is not there
+        with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
+            data = cluster.root_first(lambda: load(asked.dataset, args.data))
+    if args.dry_run or not finished:
+        trainings = {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
+        announce(asked, device, asked.images * asked.epochs * trainings, cluster)
     if args.dry_run:
         return 0
-    with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
-        data = cluster.root_first(lambda: load(asked.dataset, args.data))
-    folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
+    note_resume(args.resume, folder)
     line, again = (command(MODULE, arguments, cluster.launcher, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop:
         run = partial(run_job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
@@ -86,26 +91,36 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         print(f"saved in {folder}; folds still missing: {missing}")
         return 0
     print(f"\n{report(asked, result, mirrored=args.tta)}\n")
-    print(f"saved in {folder}, {duration(result['seconds'])} of training")
+    print(closing(folder, result["seconds"], finished))
     return 0
 
 
-def check_protocol(args: argparse.Namespace) -> None:
+def check_protocol(args: argparse.Namespace, images: int) -> None:
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
         raise UsageError(f"--folds must be at least 2 and --fold from 1 to --folds, got {args.folds} and {args.fold}")
     if args.protocol == "single" and args.hold_out == 0:
         raise UsageError("--protocol single chooses the epoch with held-out images: --hold-out cannot be 0")
     with usage_errors():
         check_numbers(vars(args), not_negative=("hold_out",))
+    held = hold_out(args)
+    if args.protocol != "folds" and held >= images:
+        raise UsageError(f"cannot hold out {held} of {images} training images: lower --hold-out")
+    if args.protocol == "folds" and args.folds > images:
+        raise UsageError(f"--folds must be at most the number of training images, {images}, got {args.folds}")
+
+
+def hold_out(args: argparse.Namespace) -> int:
+    """How many images choose the epoch."""
+    return args.hold_out or (10_000 if args.protocol == "single" else 0)
 
 
 def protocol_of(
     args: argparse.Namespace, asked: CifarSettings, folder: Path, data: Dataset, cluster: Communicator
 ) -> protocols.Protocol:
     if args.protocol == "plain":
-        return protocols.plain(asked, folder, data, args.hold_out or 0)
+        return protocols.plain(asked, folder, data, hold_out(args))
     if args.protocol == "single":
-        return protocols.single(asked, folder, data, args.hold_out or 10_000, args.stop)
+        return protocols.single(asked, folder, data, hold_out(args), args.stop)
     return protocols.folds(asked, folder, data, args.folds, args.fold, cluster)
 
 
@@ -128,7 +143,8 @@ def report(asked: CifarSettings, result: dict[str, Any], *, mirrored: bool = Fal
         text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
     elif result["protocol"] == "plain" and row is not None:
         text += '\n\nThe paper\'s figure is its "Single" protocol (--protocol single).'
-    return text
+    error = result["average"] if result["protocol"] == "folds" else result["test_error"]
+    return text + at_chance(error, asked.classes, CATALOGUE[asked.dataset].test)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.app import argument_parser, command, duration, get_device, interruptible, run_main, usage_errors
+from experiments.cli.values import result_folder
 from experiments.figures.curves import draw_comparison, draw_predictions
 from experiments.tables.table import Table
 from experiments.train.arrays import ArrayJob
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--epochs", type=int, default=3, help="default 3")
     p.add_argument("--scale", type=float, default=0.25, help="fraction of the paper's widths (default 0.25)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
-    p.add_argument("--out", type=Path, default=Path("runs/demo"), help="default runs/demo")
+    p.add_argument("--out", type=result_folder, default=Path("runs/demo"), help="default runs/demo")
     p.add_argument("--dry-run", action="store_true", help="say what would be done, and stop")
     args = p.parse_args(arguments)
     with usage_errors():
@@ -75,6 +76,8 @@ def get_data(args: argparse.Namespace) -> Dataset:
     try:
         return load(args.dataset, args.data)
     except DataError as error:
+        if args.data is not None:
+            raise
         print(f"CIFAR-10 is not available here:\n{error}\n\nContinuing with textures, which prove nothing.\n")
         return load("textures")
 

@@ -29,16 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.app import UsageError, command, duration, get_device, hint, interruptible
+from experiments.cli.app import UsageError, command, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
 from experiments.tables.table import Table
 from experiments.train.estimate import announce
+from experiments.train.folder import at_chance, closing
 from experiments.train.imagenet import TRAIN_IMAGES, ImagenetSettings
 from experiments.train.photographs import PhotoJob, evaluate_pictures, read_colours
 from experiments.train.run import Run, open_run
 from experiments.train.session import run_job
-from experiments.train.settings import asked_settings, output_options, training_parser
+from experiments.train.settings import asked_settings, note_resume, output_options, training_parser
 from minicnn.backend import Device
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.decode import printable
@@ -85,7 +86,8 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     data = read_set(args)
     asked = replace(asked, classes=len(data.classes))
     used = asked.chosen_images(len(data.train))
-    say(asked, args, device, len(used), cluster)
+    if not cluster.on_root(((args.out or Path("runs") / asked.name) / "result.json").exists):
+        say(asked, args, device, len(used), cluster)
     return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
 
 
@@ -115,13 +117,15 @@ def train(
     cluster: Communicator,
 ) -> int:
     folder = args.out or Path("runs") / asked.name
+    finished = cluster.on_root((folder / "result.json").exists)
+    note_resume(args.resume, folder)
     line, again = (command(MODULE, arguments, cluster.launcher, resume=resume) for resume in (False, True))
     with interruptible(again, folder) as stop, Decoders(args.workers, asked.side) as decoders:
         job = PhotoJob(asked, folder, data, decoders, args.save_every, args.crops)
         with hint("--bad-images skip leaves out files that cannot be read; a smaller --workers starts fewer processes"):
             result = run_job(job, device=device, resume=args.resume, command=line, stop=stop, cluster=cluster)
     print(f"\n{report(asked, result)}\n")
-    print(f"saved in {folder}, {duration(result['seconds'])} of training")
+    print(closing(folder, result["seconds"], finished))
     return 0
 
 
@@ -136,7 +140,7 @@ def report(asked: ImagenetSettings, result: dict[str, Any]) -> str:
     text += Table(["", "ours %", "paper %"], lines).text()
     if asked.reductions:
         text += f"\n\nThe two are not comparable: this run is reduced ({', '.join(asked.reductions)})."
-    return text
+    return text + at_chance(result["top1"], asked.classes, result["images"])
 
 
 def use(args: argparse.Namespace, device: Device, cluster: Communicator) -> int:

@@ -28,6 +28,7 @@ from pathlib import Path
 from experiments.cli.app import StopSignal, UsageError, argument_parser, command, run_main
 from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
+from experiments.cli.values import result_folder
 from experiments.report.context import Context
 from experiments.report.page import write_report
 from experiments.reproduction.commands import Resources, resources
@@ -81,7 +82,7 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
     p.add_argument("--dry-run", action="store_true", help="show the plan with estimates of time and disk, and stop")
     p.add_argument("--no-training", action="store_true", help="train nothing: only analyse networks already trained")
     p.add_argument("--report", action="store_true", help="run nothing: only write the report on what is finished")
-    p.add_argument("--out", type=Path, help="folder for everything (default runs/reproduce-<scale>)")
+    p.add_argument("--out", type=result_folder, help="folder for everything (default runs/reproduce-<scale>)")
     p.add_argument(
         "--workers", type=_workers, default=1, metavar="N", help="steps at a time (default 1), or mpi: docs/cluster.md"
     )

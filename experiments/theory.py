@@ -32,6 +32,7 @@ from experiments.analyses.recovery import MEASUREMENTS, OF_ALEXNET, measure
 from experiments.cli.app import UsageError, argument_parser, command, duration, run_main
 from experiments.cli.environment import environment
 from experiments.cli.files import write_json
+from experiments.cli.values import result_folder
 from experiments.figures.theory import draw_error_curves, draw_statements
 from experiments.statements import STATEMENTS, Statement
 from experiments.statements.checked import check, grouped
@@ -60,7 +61,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--alexnet", type=Path, metavar="FILE", help="conv1 of an AlexNet, for --measure")
     p.add_argument("--images", type=int, default=1000, help="CIFAR images to measure on (default 1000)")
-    p.add_argument("--out", type=Path, default=Path("runs/theory"), help="default runs/theory")
+    p.add_argument("--out", type=result_folder, default=Path("runs/theory"), help="default runs/theory")
     p.add_argument("--dry-run", action="store_true", help="list what would be done, and stop")
     args = p.parse_args(arguments)
     if args.seed < 0 or not 1 <= args.images <= 10_000:

@@ -80,6 +80,7 @@ def _gpus() -> str:
 
 def main(arguments: list[str]) -> int:
     p = argparse.ArgumentParser(prog="python -m minicnn", description=__doc__)
+    p.add_argument("--version", action="version", version=f"minicnn {__version__}")
     p.parse_args(arguments)
     try:
         lines = report()

@@ -41,6 +41,9 @@ Pair = tuple[Array, Vjp]
 _FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
 _recording: ContextVar[Tape | None] = ContextVar("the tape that is recording", default=None)
 
+# If set, called as watcher(op, arrays, y) whenever an op has computed y: for those who count (nn/summary.py).
+watcher: ContextVar[Callable[[Op, tuple[Array, ...], Array], None] | None] = ContextVar("who counts", default=None)
+
 
 def recording() -> bool:
     """Whether a tape records what is computed here."""
@@ -200,13 +203,24 @@ class Op:
             chosen = self.textbook
             if self.faster and fast_versions():
                 chosen = next((fast for fits, fast in self.faster if fits(*arrays, **static)), chosen)
-            y, vjp = within_memory(where, self.name, lambda: chosen(*arrays, **static))
+            y, vjp = self._two(within_memory(where, self.name, lambda: chosen(*arrays, **static)))
         if y.dtype != arrays[0].dtype:
             raise TypeError(
                 f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "
                 "numbers, and arrays among them in the dtype of the input"
             )
+        if (watch := watcher.get()) is not None:
+            watch(self, arrays, y)
         return scalar_as_array(y), vjp
+
+    def _two(self, result: Any) -> Pair:
+        """(y, vjp).  Asked for explicitly: an array of two rows would fall apart into them, and y be the first."""
+        if not (isinstance(result, tuple) and len(result) == 2 and callable(result[1])):
+            raise TypeError(
+                f"{self.name}: an op returns (y, vjp), where vjp(g) gives one gradient (or None) per array; "
+                f"this one returns {type(result).__name__}"
+            )
+        return result
 
     def __call__(self, *args: Any, **static: Any) -> Any:
         args = self._positional(args, static)
@@ -240,7 +254,7 @@ class Op:
         for i, array in enumerate(arrays):
             name = self._names[i] if i < len(self._names) else f"argument {i}"
             if array is not None or name not in self._optional:
-                array = as_array(self.name, name, array)
+                array = as_array(self.name, name, array, "int64" if name in self._integers else "float32")
                 if name not in self._integers:
                     floats[name] = array
             checked.append(array)

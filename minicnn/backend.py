@@ -106,9 +106,9 @@ def array_module(x: Array) -> Any:
     return device_of(x).xp
 
 
-def to_device(x: Array, target: Device) -> Array:
+def to_device(x: Array, target: str | Device) -> Array:
     """x itself if it is there already, else a copy on `target`."""
-    source = device_of(x)
+    source, target = device_of(x), device(target)
     return x if source.name == target.name else target.put(source.get(x))
 
 

@@ -52,6 +52,8 @@ def save(
     try:
         atomic_write(path, write, keep_previous=True)
     except OSError as error:
+        if not path.parent.is_dir():
+            raise CheckpointError(f"cannot write {path}: there is no folder {path.parent}; make it first") from error
         raise CheckpointError(
             f"cannot write the checkpoint {path}: {error.strerror or error}; "
             "free some space or choose another folder.  The file that was there is untouched"

@@ -65,6 +65,17 @@ def _square(g: Array) -> Array:
     return total
 
 
+def _parameters(where: str, given: Any) -> list[Parameter]:
+    """What an optimiser was given, as a list; TypeError if that is a model, or anything but Parameters."""
+    if callable(getattr(given, "parameters", None)):
+        raise TypeError(f"{where}: expected parameters, got a {type(given).__name__}; give model.parameters()")
+    found = [given] if isinstance(given, Parameter) else list(given)
+    other = next((type(p).__name__ for p in found if not isinstance(p, Parameter)), None)
+    if other is not None:
+        raise TypeError(f"{where}: expected Parameters, got a {other}; give model.parameters()")
+    return found
+
+
 class Optimiser:
     """What all optimisers share: parameters, schedules, clipping, and a state that saves and restores exactly.
 
@@ -81,7 +92,7 @@ class Optimiser:
         weight_decay: float | Schedule = 0.0,
         clip: float | None = None,
     ):
-        self.parameters = list(parameters)
+        self.parameters = _parameters(type(self).__name__, parameters)
         if len({id(p) for p in self.parameters}) != len(self.parameters):
             raise ValueError(f"{type(self).__name__}: a parameter was given twice")
         if not self.parameters:

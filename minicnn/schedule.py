@@ -90,6 +90,28 @@ class OneCycle:
         return self.peak * _cosine(1.0, self.end, min(1.0, (step - top) / (self.total - top)))
 
 
+@dataclass(frozen=True)
+class Cosine:
+    """From `value` down to `end` along half a cosine during `total` steps (Loshchilov and Hutter 2017).
+
+    Before that, it rises in a straight line for `warmup` of these steps; after `total` steps it stays at the end.
+    """
+
+    value: float
+    total: int
+    end: float = 0.0
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        if self.total < 1 or not 0 <= self.warmup < self.total:
+            raise ValueError(f"Cosine: needs total >= 1 and 0 <= warmup < total, got {self.total} and {self.warmup}")
+
+    def __call__(self, step: int) -> float:
+        if step < self.warmup:
+            return self.value * (step + 1) / (self.warmup + 1)
+        return _cosine(self.value, self.end, min(1.0, (step - self.warmup) / (self.total - self.warmup)))
+
+
 def _cosine(start: float, end: float, share: float) -> float:
     """From start (share 0) to end (share 1) along half a period of a cosine."""
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2

@@ -5,6 +5,7 @@ The operators of a Tensor call ops by name (OPS), because the ops are defined in
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Real
 from typing import Any
 
@@ -116,6 +117,15 @@ class Tensor:
     def __neg__(self) -> Tensor:
         return OPS["negative"](self)
 
+    def __pow__(self, exponent: object) -> Tensor:
+        return OPS["power"](self, exponent=exponent) if isinstance(exponent, Real) else NotImplemented
+
+    def __getitem__(self, at: Any) -> Tensor:
+        return OPS["getitem"](self, at=at)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self.__getitem__, range(len(self)))  # len raises if it has no axis
+
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
         return OPS["reduce_sum"](self, axis=axis, keepdims=keepdims)
 
@@ -158,8 +168,8 @@ def scalar_as_array(x: Any) -> Any:
     return np.asarray(x) if isinstance(x, np.generic) else x
 
 
-def as_array(where: str, name: str, x: object) -> Array:
-    """x, which must be an array or a scalar of NumPy, as an array."""
+def as_array(where: str, name: str, x: object, dtype: str = "float32") -> Array:
+    """x, which must be an array or a scalar of NumPy, as an array; `dtype` is what the error recommends."""
     if not is_array(x):
-        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., 'float32')")
+        raise TypeError(f"{where}: {name} must be an array, got {type(x).__name__}; use numpy.asarray(..., '{dtype}')")
     return scalar_as_array(x)

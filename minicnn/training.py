@@ -17,11 +17,12 @@ import numpy as np
 from minicnn import ops
 from minicnn.autodiff import Tape
 from minicnn.backend import Array, Device, to_device, to_host
+from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
 from minicnn.fast.batches import on_device
-from minicnn.nn import Module
+from minicnn.nn import EMA, Module
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 
@@ -75,8 +76,10 @@ class Pending(NamedTuple):
 class Trainer:
     """Trains a model on batches; `epoch` and `step` say what comes next.
 
+    device      where it computes, "cpu", "gpu", ... or a Device: the model is moved there
     cluster     the processes that train together: each has its own part of every batch (`batches` gives it that)
     smoothing   of the labels, as softmax_cross_entropy takes it
+    average     an average of the weights, which it updates after every step (minicnn/nn/average.py)
     """
 
     def __init__(
@@ -85,14 +88,16 @@ class Trainer:
         optimiser: Optimiser,
         batches: BatchSource,
         *,
-        device: Device,
+        device: str | Device,
         seed: int,
         cluster: Communicator = ALONE,
         smoothing: float = 0.0,
+        average: EMA | None = None,
     ):
-        self.smoothing = smoothing
-        self.model, self.optimiser, self.device, self.cluster = model, optimiser, device, cluster
-        self.batches = on_device(batches, device)
+        self.smoothing, self.average = smoothing, average
+        self.device, self.cluster = as_device(device), cluster
+        self.model, self.optimiser = model.to(self.device), optimiser
+        self.batches = on_device(batches, self.device)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
 
@@ -100,12 +105,17 @@ class Trainer:
         self,
         on_step: Callable[[Trainer], object] = lambda trainer: None,
         stop: Callable[[], bool] = lambda: False,
+        *,
+        every: int = FETCH_EVERY,
     ) -> Totals:
         """Train from the current position to the end of the epoch; return the totals of the whole epoch.
 
-        on_step(trainer) is called after every look at the losses, with `totals` up to date; stop() is called after
-        every step, and if it returns True, Interrupted is raised.
+        on_step(trainer) is called after every `every` steps and at the end, with `totals` up to date; 1 is every step,
+        for which a GPU has to wait each time.  stop() is called after every step, and if it returns True, Interrupted
+        is raised.
         """
+        if every < 1:
+            raise ValueError(f"finish_epoch: every must be at least 1, got {every}")
         pending: list[Pending] = []
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
@@ -115,7 +125,7 @@ class Trainer:
                     pending.append(Pending(self.step + 1, loss, wrong, part.total))
                 self.step += 1
                 stopping = self.cluster.any(stop())
-                if len(pending) == FETCH_EVERY or self.step == len(self.batches) or stopping:
+                if len(pending) >= every or self.step == len(self.batches) or stopping:
                     self._fetch(pending)
                     on_step(self)
                 if stopping:
@@ -136,6 +146,8 @@ class Trainer:
         sums = self.cluster.sum_gradients(self.model.parameters(), loss.data, wrong)
         self.optimiser.step()
         self.optimiser.zero_grad()
+        if self.average is not None:
+            self.average.update()
         return sums
 
     def _fetch(self, pending: list[Pending]) -> None:
@@ -154,11 +166,15 @@ class Trainer:
         """Arrays and metadata from which `restore` continues."""
         arrays = {f"model/{name}": value for name, value in self.model.state_dict().items()}
         arrays |= {f"optimiser/{name}": value for name, value in self.optimiser.state_dict().items()}
+        if self.average is not None:
+            arrays |= {f"average/{name}": value for name, value in self.average.state_dict().items()}
         return arrays, {"epoch": self.epoch, "step": self.step, "totals": asdict(self.totals)}
 
     def restore(self, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
         self.model.load_state_dict(arrays_under("model/", arrays))
         self.optimiser.load_state_dict(arrays_under("optimiser/", arrays))
+        if self.average is not None:
+            self.average.load_state_dict(arrays_under("average/", arrays))
         self.epoch, self.step, self.totals = int(metadata["epoch"]), int(metadata["step"]), Totals(**metadata["totals"])
 
 
@@ -186,21 +202,21 @@ def probabilities(
     images: np.ndarray,
     normalise: Normaliser,
     *,
-    device: Device,
+    device: str | Device,
     cluster: Communicator = ALONE,
 ) -> Iterator[np.ndarray]:
     """The softmax outputs of a model for uint8 images, batch by batch, as host arrays (n, classes).
 
     In a cluster every rank gives those of its own batches; joined in the order of the ranks, they are complete.
     """
-    starts = range(0, len(images), EVALUATION_BATCH)
+    starts, device = range(0, len(images), EVALUATION_BATCH), as_device(device)
     for start in starts[cluster.shard(0, len(starts))]:
         x = device.put(normalise(images[start : start + EVALUATION_BATCH]))
         yield to_host(ops.softmax(model(x)).data)
 
 
 def crop_probabilities(
-    model: Module, images: np.ndarray, normalise: Normaliser, crops: Sequence[Crop], size: int, *, device: Device
+    model: Module, images: np.ndarray, normalise: Normaliser, crops: Sequence[Crop], size: int, *, device: str | Device
 ) -> np.ndarray:
     """The mean over crops (of size x size) of the softmax outputs, (N, classes), for uint8 images."""
     each = [
@@ -224,7 +240,7 @@ def evaluate(
     labels: np.ndarray,
     normalise: Normaliser,
     *,
-    device: Device,
+    device: str | Device,
     on_batch: Callable[[int], object] = lambda images: None,
     cluster: Communicator = ALONE,
 ) -> Evaluation:
@@ -242,6 +258,12 @@ def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     picked = p[np.arange(len(labels)), labels].astype(np.float64)
     loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
+
+
+def is_chance(error: float, classes: int, images: int) -> bool:
+    """Whether an error (percent) on this many images is what guessing would give, up to three standard deviations."""
+    p = 1 - 1 / classes
+    return error >= 100 * (p - 3 * math.sqrt(p * (1 - p) / images))
 
 
 def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:

@@ -1,6 +1,8 @@
-"""Arithmetic with broadcasting, matrix products, sums and means, reshaping, concatenation, dropout."""
+"""Arithmetic with broadcasting, elementary functions, matrix products, sums and means, shapes, parts, dropout."""
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,26 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def negative(a: np.ndarray) -> np.ndarray:
     """-a: any shape, the same shape."""
     return each(lambda value: -value, a)
+
+
+def exp(x: np.ndarray) -> np.ndarray:
+    """e^x: any shape, the same shape."""
+    return each(math.exp, x)
+
+
+def log(x: np.ndarray) -> np.ndarray:
+    """The natural logarithm of positive numbers: any shape, the same shape."""
+    return each(math.log, x)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-x): any shape, the same shape."""
+    return each(lambda value: 1 / (1 + math.exp(-value)), x)
+
+
+def power(x: np.ndarray, *, exponent: float) -> np.ndarray:
+    """x^exponent: any shape, the same shape."""
+    return each(lambda value: math.pow(value, exponent), x)
 
 
 def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -137,6 +159,37 @@ def reshape(x: np.ndarray, *, shape: int | tuple[int, ...]) -> np.ndarray:
     for to, at in zip(np.ndindex(y.shape), np.ndindex(x.shape), strict=True):  # both in row-major order
         y[to] = x[at]
     return y
+
+
+def getitem(x: np.ndarray, *, at: Any) -> np.ndarray:
+    """x[at], for numbers, slices, ... and None: axis by axis, which elements of x stand where in y.
+
+    A number takes one place of an axis, which disappears; a slice takes some; None is a new axis of size 1; ... stands
+    for all axes that nothing else speaks of.
+    """
+    x = floats(x)
+    given = list(at) if isinstance(at, tuple) else [at]
+    spoken_of = sum(1 for one in given if one is not None and one is not Ellipsis)
+    if Ellipsis not in given:
+        given.append(Ellipsis)
+    dots = given.index(Ellipsis)
+    given[dots : dots + 1] = [slice(None)] * (x.ndim - spoken_of)
+    places: list[list[int]] = []  # for every axis of x, those that are taken
+    shape: list[int] = []
+    for one in given:
+        if one is None:
+            shape.append(1)
+            continue
+        size = x.shape[len(places)]
+        if isinstance(one, slice):
+            places.append(list(range(size))[one])
+            shape.append(len(places[-1]))
+        else:
+            places.append([range(size)[one]])  # IndexError beyond the end
+    y = np.zeros(tuple(len(taken) for taken in places))
+    for to in np.ndindex(y.shape):
+        y[to] = x[tuple(taken[i] for taken, i in zip(places, to, strict=True))]
+    return reshape(y, shape=tuple(shape))
 
 
 def concat(*xs: np.ndarray, axis: int = -1) -> np.ndarray:

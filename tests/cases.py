@@ -121,6 +121,31 @@ CASES = [
         laws.keeps_values,
     ),
     Case(
+        ops.exp, ((A([0.0, math.log(2), -1]),), {}, [1, 2, 1 / math.e]), reference.basic.exp, draw.one_array, laws.exp
+    ),
+    Case(ops.log, ((A([1.0, math.e, 0.5]),), {}, [0, 1, -math.log(2)]), reference.basic.log, draw.positive, laws.log),
+    Case(
+        ops.sigmoid,
+        ((A([0.0, math.log(3), -math.log(3)]),), {}, [0.5, 0.75, 0.25]),
+        reference.basic.sigmoid,
+        draw.one_array,
+        laws.sigmoid,
+    ),
+    Case(
+        ops.power,
+        ((A([-2.0, 0.5, 3]),), {"exponent": 3}, [-8, 0.125, 27]),
+        reference.basic.power,
+        draw.power,
+        laws.power,
+    ),
+    Case(
+        ops.getitem,
+        ((A([[1.0, 2, 3], [4, 5, 6]]),), {"at": (1, None, slice(None, None, -2))}, [[6, 4]]),
+        reference.basic.getitem,
+        draw.getitem,
+        laws.getitem,
+    ),
+    Case(
         ops.concat,
         ((A([[1.0], [2]]), A([[3.0, 4], [5, 6]])), {}, [[1, 3, 4], [2, 5, 6]]),
         reference.basic.concat,

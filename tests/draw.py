@@ -45,6 +45,35 @@ def one_array(draw):
     return (distinct(rng(draw), *any_shape(draw)),), {}
 
 
+def positive(draw):
+    """One array of numbers between 0.5 and 1.5."""
+    (x,), _ = one_array(draw)
+    return (np.abs(x) + 0.5,), {}
+
+
+def power(draw):
+    """Whole exponents of numbers of either sign, any of positive ones."""
+    if draw(st.booleans()):
+        return one_array(draw)[0], {"exponent": draw(st.sampled_from([0, 1, 2, 3.0]))}
+    return positive(draw)[0], {"exponent": draw(st.sampled_from([-2, -0.5, 0.5, 1.5]))}
+
+
+def getitem(draw):
+    """Numbers, slices in both directions, new axes and dots."""
+    (x,), _ = one_array(draw)
+    at = []
+    for size in x.shape[: draw(st.integers(0, x.ndim))]:
+        number = st.integers(-size, size - 1)
+        ends = st.one_of(st.none(), st.integers(-size - 1, size + 1))
+        slices = st.builds(slice, ends, ends, st.sampled_from([None, 1, 2, -1, -2]))
+        at += [None] * draw(st.integers(0, 1)) + [draw(st.one_of(number, slices))]
+    if draw(st.booleans()):
+        at.insert(draw(st.integers(0, len(at))), Ellipsis)
+        if at.index(Ellipsis) < len(at) - 1:  # what follows it speaks of the last axes, which have other sizes
+            at = at[: at.index(Ellipsis) + 1]
+    return (x,), {"at": at[0] if len(at) == 1 else tuple(at)}
+
+
 def with_axis(draw, even=False):
     shape = list(any_shape(draw))
     axis = draw(st.integers(-len(shape), len(shape) - 1))

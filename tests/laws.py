@@ -55,6 +55,41 @@ def keeps_values(op, x, *, shape):
     close(op(x, shape=shape).ravel(), x.ravel(), 0)
 
 
+def exp(op, x):
+    """e^x e^-x = 1, and e^2x = (e^x)^2."""
+    close(op(x) * op(-x), 1)
+    close(op(2 * x), op(x) ** 2)
+
+
+def log(op, x):
+    """ln x^3 = 3 ln x, and the inverse of exp."""
+    close(op(x**3), 3 * op(x))
+    close(op(np.exp(x)), x)
+
+
+def sigmoid(op, x):
+    """s(x) + s(-x) = 1, and ln(s / (1 - s)) = x."""
+    y = op(x)
+    close(y + op(-x), 1)
+    close(np.log(y / (1 - y)), x, 1e-10)
+
+
+def power(op, x, *, exponent):
+    """(x^2)^p = (x^p)^2, and x^(p + 1) = x x^p."""
+    y = op(x, exponent=exponent)
+    close(op(x * x, exponent=exponent), y * y, 1e-10)
+    close(op(x, exponent=exponent + 1), x * y, 1e-10)
+
+
+def getitem(op, x, *, at):
+    """Every element of x is taken once or never; what is taken goes back to its place."""
+    y, vjp = op.pair(x, at=at)
+    taken = vjp(np.ones_like(y))[0]
+    assert set(taken.ravel()) <= {0.0, 1.0}
+    close(taken.sum(), y.size, 0)
+    close(vjp(y)[0], taken * x, 0)
+
+
 def concat(op, *xs, axis):
     """Splitting gives the parts back; the pieces of the gradient are those parts."""
     y, vjp = op.pair(*xs, axis=axis)

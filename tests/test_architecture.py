@@ -133,10 +133,11 @@ def test_every_part_has_its_place():
 @pytest.mark.parametrize(
     ("folder", "above"),
     [
-        ("minicnn", {"reference", "experiments", "exercises", "tests"}),
-        ("reference", {"minicnn", "experiments", "exercises", "tests"}),
-        ("experiments", {"exercises", "tests"}),
-        ("exercises", {"tests"}),
+        ("minicnn", {"reference", "experiments", "examples", "exercises", "tests"}),
+        ("reference", {"minicnn", "experiments", "examples", "exercises", "tests"}),
+        ("experiments", {"examples", "exercises", "tests"}),
+        ("exercises", {"examples", "tests"}),
+        ("examples", {"reference", "experiments", "exercises", "tests"}),
     ],
 )
 def test_nothing_is_imported_from_above(folder, above):

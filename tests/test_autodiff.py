@@ -188,6 +188,22 @@ def test_matmul_and_shapes():
     assert repr(t) == "Tensor(shape=(2, 3), dtype=float64, device=cpu)"
 
 
+def test_powers_and_parts():
+    """d/dx of x0^3 + x1 x2 at (2, 3, 5)."""
+    x = leaf(2.0, 3.0, 5.0)
+    with Tape() as tape:
+        loss = x[0] ** 3 + (x[1:2] * x[-1]).sum()
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad, [12, 5, 3])
+    rows = list(Tensor(np.arange(6.0).reshape(2, 3)))
+    assert [row.shape for row in rows] == [(3,), (3,)]
+    np.testing.assert_array_equal(rows[1].numpy(), [3, 4, 5])
+    with pytest.raises(TypeError, match="unsized"):
+        iter(Tensor(np.ones(())))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x ** "2"
+
+
 def test_operators_refuse_what_is_neither_number_nor_array():
     with pytest.raises(TypeError, match="unsupported operand"):
         Tensor(np.ones(2)) + {1: 2}
@@ -339,6 +355,18 @@ def test_a_tensor_is_not_converted_silently():
         np.asarray(Tensor(np.ones(2)))
     with pytest.raises(TypeError, match="data must be an array, got list"):
         Tensor([1.0, 2.0])
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2,), (3, 2)])
+def test_an_op_without_a_vjp_is_refused(shape):
+    """An array of two rows must not be taken for a pair of the result and the vjp."""
+
+    @autodiff.op
+    def square(x):
+        return x * x
+
+    with pytest.raises(TypeError, match=r"square: an op returns \(y, vjp\), .* this one returns ndarray"):
+        square(np.ones(shape))
 
 
 def test_a_vjp_must_give_one_gradient_per_argument():

@@ -266,6 +266,8 @@ def commands():
     for source in sources:
         for line in re.findall(r"python -m ((?:experiments|exercises)\.(?:[^`\n\"']|'[^'\n]*')*)", source.read_text()):
             found.add(re.split(r"\s{2,}|\s\|", line.strip())[0])
+        for block in code(source, ""):
+            found |= {f"experiments.{line}" for line in re.findall(r"^minicnn (\w.*)$", block, re.M)}
     return sorted(found)
 
 

@@ -21,6 +21,13 @@ def test_the_report_of_this_machine():
     assert "threads" in lines["blas"]
 
 
+def test_the_version_alone(capsys):
+    with pytest.raises(SystemExit) as caught:
+        __main__.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"minicnn {__version__}\n"
+
+
 def test_where_little_is_known(monkeypatch):
     monkeypatch.setattr(threadpoolctl, "threadpool_info", list)
     monkeypatch.setattr(__main__, "version", mock.Mock(side_effect=__main__.PackageNotFoundError))

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-OTHER_PROGRAMS = {("download.py", "npm_package")}  # functions that hold the options of a program that they start
+OTHER_PROGRAMS = {  # functions that hold the options of a program that they start, or are
+    ("download.py", "npm_package"),
+    ("__main__.py", "main"),
+}
 
 
 def literals(tree):

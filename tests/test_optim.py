@@ -222,6 +222,13 @@ def test_nonsense_is_refused(make, message):
         make()
 
 
+def test_a_model_in_place_of_its_parameters_is_refused():
+    model = nn.Sequential(nn.Linear(2, 3))
+    for given in (model, [model], [np.ones(2)]):
+        with pytest.raises(TypeError, match=r"SGD: expected [pP]arameters, got a \w+; give model.parameters\(\)"):
+            SGD(given, lr=0.1)
+
+
 def test_a_state_that_does_not_fit_is_refused_whole():
     p = Parameter(np.ones(2))
     optimiser = Adam([p])

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from minicnn.schedule import Constant, OneCycle, Piecewise, StepDecay, as_schedule, milestones
+from minicnn.schedule import Constant, Cosine, OneCycle, Piecewise, StepDecay, as_schedule, milestones
 
 
 def test_numbers_are_constant_schedules():
@@ -58,3 +58,14 @@ def test_milestones_increase_in_the_shortest_runs_too():
     for total in range(1, 12):
         Piecewise(milestones(total, (200 / 350, 250 / 350, 300 / 350)), (4, 3, 2, 1))
     assert milestones(3, (0.5, 0.6, 0.9)) == (2, 3, 4)
+
+
+def test_cosine_by_hand():
+    """Half-way down it is in the middle, at a third of the way at three quarters; it rises by equal steps."""
+    falls = Cosine(2.0, total=12, end=1.0)
+    assert [falls(step) for step in (0, 4, 6, 12, 100)] == pytest.approx([2, 1.75, 1.5, 1, 1])
+    rises = Cosine(3.0, total=10, warmup=2)
+    assert [rises(step) for step in (0, 1, 2, 6, 10)] == pytest.approx([1, 2, 3, 1.5, 0])
+    for total, warmup in ((0, 0), (5, 5), (5, -1)):
+        with pytest.raises(ValueError, match="Cosine: needs"):
+            Cosine(1.0, total, warmup=warmup)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from minicnn import nn, ops
+from minicnn import nn, ops, to_device
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
@@ -95,6 +95,56 @@ def test_stopped_after_any_step_and_resumed_it_ends_in_the_same_bits(device, sto
         np.testing.assert_array_equal(second.model.state_dict()[name], value)
     for name, value in whole.optimiser.state_dict().items():
         np.testing.assert_array_equal(second.optimiser.state_dict()[name], value)
+
+
+def test_an_average_of_weights_is_resumed_to_the_last_bit():
+    def averaged():
+        trainer = make(CPU)
+        trainer.average = nn.EMA(trainer.model, 0.8)
+        return trainer
+
+    whole, first, second = averaged(), averaged(), averaged()
+    whole.finish_epoch()
+    steps = []
+    with pytest.raises(Interrupted):
+        first.finish_epoch(stop=lambda: steps.append(1) or len(steps) == 3)
+    second.restore(*first.state())
+    second.finish_epoch()
+    assert whole.average.steps == second.average.steps == 7
+    with whole.average.applied(), second.average.applied():
+        for name, value in whole.model.state_dict().items():
+            np.testing.assert_array_equal(second.model.state_dict()[name], value)
+        averages = whole.model.state_dict()
+    assert any((averages[name] != value).any() for name, value in whole.model.state_dict().items())
+
+
+def test_on_step_is_called_as_often_as_asked():
+    """7 batches of 32 of 200 images: after each, after every third and at the end, or at the end alone."""
+    for every, seen in ((1, [32, 64, 96, 128, 160, 192, 200]), (3, [96, 192, 200]), (20, [200])):
+        images = []
+        make(CPU).finish_epoch(on_step=lambda trainer, images=images: images.append(trainer.totals.images), every=every)
+        assert images == seen
+    with pytest.raises(ValueError, match="every must be at least 1, got 0"):
+        make(CPU).finish_epoch(every=0)
+
+
+def test_devices_are_named():
+    trainer = make("cpu")
+    assert trainer.device is CPU
+    trainer.finish_epoch()
+    same = (trainer.model, DATA.test_images, DATA.test_labels, trainer.batches.normalise)
+    assert evaluate(*same, device="cpu").loss == evaluate(*same, device=CPU).loss
+    assert to_device(DATA.test_images, "cpu") is DATA.test_images
+    with pytest.raises(ValueError, match="'tpu' is not a device"):
+        evaluate(*same, device="tpu")
+
+
+def test_a_trainer_moves_the_model_to_its_device():
+    model = network(0)
+    batches = Batches(DATA.train_images, DATA.train_labels, 100, Normaliser.of(DATA.train_images), Augmentation(), 0)
+    trainer = Trainer(model, SGD(model.parameters(), 0.1), batches, device=STANDIN, seed=0)
+    assert all(type(value.data) is STANDIN.xp.ndarray for _, value in model.named_state())
+    trainer.finish_epoch()
 
 
 def test_all_is_computed_while_its_gpu_is_the_current_one():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.analyses.images import batches, images_of, sample
-from experiments.analyses.runner import Finding, PlusMinus, Request, not_comparable
+from experiments.analyses.runner import Finding, PlusMinus, Request, announce_time, not_comparable
 from experiments.cli.app import duration, usage_errors
 from experiments.cli.progress import Progress
 from experiments.figures.analyses import draw_invariance
@@ -26,6 +26,7 @@ PANELS = {  # the sides by which networks are compared: as in the paper (None), 
     "all by one side, max(z, 0)": "one",
     "all by two sides, |z|": "two",
 }
+TRIAL = 20  # images, to learn how long one takes
 STAR = "* as in the paper: one side after ReLU, two after CReLU and AVR.  The paper prints no numbers."
 
 
@@ -66,7 +67,15 @@ Found = dict[str, list[Measured]]  # by run
 
 def findings(request: Request) -> Iterator[Finding]:
     data = images_of(request.runs, request.args.data, request.args.subset)
+    size = len(data.test_images)
+    chosen = sample(request.args.subset or size, size)
     request.make_folder()
+    if len(chosen) > 10 * TRIAL:
+        passes = (
+            f"{len(chosen):,} images, {len(request.runs)} networks and {request.args.control} untrained ones of each"
+        )
+        times = (1 + request.args.control) * len(chosen) / TRIAL
+        announce_time(passes, [(partial(trial, run, data, request), times) for run in request.runs])
     found: Found = {}
     for run in request.runs:
         seeds = range(run.settings.seed, run.settings.seed + request.args.control)
@@ -81,6 +90,14 @@ def findings(request: Request) -> Iterator[Finding]:
         "invariance.png": partial(draw_invariance, panels=panels),
     }
     yield Finding([*tables, spread if request.args.control > 1 else "", STAR, not_comparable(request.runs)], files)
+
+
+def trial(run: Run, data: Dataset, request: Request) -> None:
+    """A few images through everything that is done with all of them."""
+    some = run.normaliser(data)(data.test_images[:TRIAL])
+    model, stimuli = run.model(request.device), stimuli_for(run, request)
+    with usage_errors():
+        invariance(model, lambda: iter([some]), TRIAL, stimuli, device=request.device, rate=request.args.rate)
 
 
 def measure(run: Run, untrained: int | None, data: Dataset, request: Request) -> list[Measured]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from experiments.analyses.images import batches, images_of, sample
-from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
+from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, announce_time, not_comparable, table
 from experiments.cli.app import UsageError
 from experiments.cli.progress import Progress
 from experiments.figures.analyses import draw_region_bounds
@@ -101,6 +101,8 @@ def findings(request: Request) -> Iterator[Finding]:
     images = chosen_images(request.args, data)
     networks = [network(run, request, data) for run in request.runs]  # all are checked before the work begins
     request.make_folder()
+    if min(request.args.subset, len(data.test_images)) > BATCH:
+        announce_time("the ratios; pictures take as long as least squares does", trials(networks, data, request))
     rows = []
     for of_run in networks:
         yield pictures(of_run, images, request)
@@ -186,6 +188,18 @@ def compared(
     pixels = np.rint(255 * np.clip(shown, 0, 1)).astype(np.uint8)
     decibels = psnr(image.pixels[None] / 255.0, pixels[None] / 255.0, peak=1.0)
     return Picture(image.name, layer, method, float(ratio(x, estimate)[0]), float(decibels[0]), converged, pixels)
+
+
+def trials(
+    networks: Sequence[Network], data: Dataset, request: Request
+) -> Iterator[tuple[Callable[[], object], float]]:
+    """For each layer whose ratios are measured: those of one batch, and how many there will be."""
+    count = (1 + BANKS) * min(request.args.subset, len(data.test_images)) / BATCH
+    for of_run in networks:
+        x = request.device.put(of_run.normalise(data.test_images[:BATCH]))
+        for i, step in enumerate(of_run.steps):
+            if step.pool is not None:
+                yield partial(pooling_ratios, x, of_run.steps[: i + 1], None), count
 
 
 def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:

@@ -8,6 +8,7 @@ keeps what is done.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.cli.app import argument_parser, get_device, usage_errors
+from experiments.cli.app import argument_parser, duration, get_device, usage_errors
 from experiments.cli.files import write_csv, write_json
-from experiments.cli.values import check_numbers
+from experiments.cli.values import check_numbers, result_folder
 from experiments.tables.table import Column, Table
 from experiments.train.run import Run, open_runs
 from minicnn.backend import Device
@@ -93,7 +94,7 @@ def parser(module: str, description: str | None, *, needs_run: bool = True) -> a
         help="folders of finished runs; may be given several times",
     )
     out = Path("runs", module.rpartition(".")[2])
-    p.add_argument("--out", type=Path, default=out, help=f"folder for results (default {out})")
+    p.add_argument("--out", type=result_folder, default=out, help=f"folder for results (default {out})")
     p.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     p.add_argument("--dry-run", action="store_true", help="say what would be read, done and written, then stop")
     return p
@@ -127,6 +128,20 @@ def run_analysis(
             _save(args.out / name, content)
     print(f"\nsaved in {args.out}")
     return 0
+
+
+def announce_time(what: str, trials: Iterable[tuple[Callable[[], object], float]]) -> None:
+    """Print about how long this will take: each trial is (a small part of the work, how many times that much it is).
+
+    Each runs twice, and the second counts: the first is slow, since memory is fresh and a GPU compiles its kernels.
+    """
+    seconds = 0.0
+    for work, times in trials:
+        work()
+        start = time.perf_counter()
+        work()
+        seconds += times * (time.perf_counter() - start)
+    print(f"time  about {duration(seconds)} ({what}), from a trial", flush=True)
 
 
 def _print(paragraph: str | Table) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from experiments.benchmarks.contenders import FRAMEWORKS, variants
 from experiments.benchmarks.networks import LARGEST_BATCH, MODELS, NetworkCase
+from experiments.cli.environment import own_program
 
 MODULE = "experiments.benchmarks.memory"
 STEPS = 3
@@ -21,8 +23,10 @@ STEPS = 3
 
 def peak_memory(side: str, model: str, batch: int) -> dict[str, float]:
     """MiB: "peak" of the whole process, "imported" before the network was built."""
-    line = [sys.executable, "-m", MODULE, side, model, str(batch)]
-    return json.loads(subprocess.run(line, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    line, place = own_program(MODULE)
+    line += [side, model, str(batch)]
+    done = subprocess.run(line, check=True, capture_output=True, text=True, env={**os.environ, **place})
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def _resident() -> float:

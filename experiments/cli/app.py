@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import minicnn
+from experiments.cli.parser import Parser
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError
 from minicnn.cluster import ALONE, Communicator
@@ -77,10 +78,15 @@ def hint(remedy: str) -> Iterator[None]:
 
 
 def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser for `python -m module`; its help shows the description as it is written, examples and all."""
-    return argparse.ArgumentParser(
-        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """A parser for the command in a module."""
+    return Parser(" ".join(program(module)), description)
+
+
+def program(module: str) -> list[str]:
+    """The words that start a command, as this process was started: `minicnn cifar` or `python -m experiments.cifar`."""
+    if Path(sys.argv[0]).stem == "minicnn" and module.startswith("experiments."):
+        return ["minicnn", module.removeprefix("experiments.")]
+    return ["python", "-m", module]
 
 
 def check_environment() -> None:
@@ -104,7 +110,7 @@ def fail_once(message: str) -> int:
 def command(module: str, arguments: Sequence[str], before: Sequence[str] = (), *, resume: bool = False) -> str:
     """A command line to copy, with a launcher's words before it; with `resume`, one that continues the run."""
     again = ["--resume"] if resume and "--resume" not in arguments else []
-    return shlex.join([*before, "python", "-m", module, *arguments, *again])
+    return shlex.join([*before, *program(module), *arguments, *again])
 
 
 def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:

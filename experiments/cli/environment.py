@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,18 @@ from minicnn.cuda import TF32
 from minicnn.fast.native.library import problem
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
+
+
+ROOT = Path(minicnn.__file__).parents[1]
+
+
+def own_program(module: str) -> tuple[list[str], dict[str, str]]:
+    """The command line and the environment variables that run one of our modules in another process.
+
+    -P: the working directory may hold a package that is called `experiments` as well.
+    """
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return [sys.executable, "-P", "-m", module], {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 @cache
@@ -46,7 +59,7 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
     """What a run was computed with, for its config.json."""
     return {
         "minicnn": minicnn.__version__,
-        "commit": commit(Path(minicnn.__file__).parents[1]),
+        "commit": commit(ROOT),
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "platform": platform.platform(),

@@ -27,7 +27,8 @@ class Progress:
         return tqdm(total=self.total, desc=self.what, unit=self.unit, leave=False, dynamic_ncols=True)
 
     def __enter__(self) -> Progress:
-        self._terminal, self._spoke = sys.stderr.isatty(), time.monotonic()
+        self._terminal, self._start = sys.stderr.isatty(), time.monotonic()
+        self._spoke = self._start
         return self
 
     def __call__(self, more: int = 1) -> None:
@@ -36,7 +37,9 @@ class Progress:
             self._bar.update(more)
         elif time.monotonic() - self._spoke > 20 or self.done == self.total:
             self._spoke = time.monotonic()
-            print(f"{self.what}: {self.done}/{self.total} {self.unit}s", file=sys.stderr, flush=True)
+            left = (self._spoke - self._start) * (self.total - self.done) / self.done
+            words = f", {duration(left)} left" if self.done < self.total else ""
+            print(f"{self.what}: {self.done}/{self.total} {self.unit}s{words}", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self._terminal:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -60,6 +62,22 @@ def _fits(value: Any, hint: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def result_folder(text: str) -> Path:
+    """For the `type` of --out: a folder that is there, or can be made."""
+    folder = Path(text)
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise argparse.ArgumentTypeError(f"{there} is a file; name a folder")
+        if there != folder and not os.access(there, os.W_OK):
+            raise argparse.ArgumentTypeError(f"{there} does not let you write in it; name another folder")
+    except (OSError, ValueError) as error:  # a name that is too long, or holds a zero
+        raise argparse.ArgumentTypeError(
+            f"{text[:80]!r} cannot be a folder ({getattr(error, 'strerror', error)})"
+        ) from None
+    return folder
 
 
 def several_of(known: Collection[str]) -> Callable[[str], list[str]]:

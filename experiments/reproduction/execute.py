@@ -20,6 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from experiments.cli.app import duration
+from experiments.cli.environment import own_program
 from experiments.cli.files import write_json
 from experiments.cli.ranks import run_program
 from experiments.reproduction.commands import Resources
@@ -27,7 +28,7 @@ from experiments.reproduction.plan import BLOCKED, DONE, FAILED, INTERRUPTED, NO
 from experiments.reproduction.records import Records
 from experiments.reproduction.steps import LOGS, STAMP, Step, Training
 
-CHILD = (sys.executable, "-m", "experiments.reproduction.child")
+CHILD, PLACE = own_program("experiments.reproduction.child")
 SAVED = 130  # exit code of a training that was stopped
 POLL = 0.2  # seconds
 
@@ -138,7 +139,7 @@ class Executor:
         if self.pool is None:
             code = self._here(step, command, out, err)
         else:  # the launcher's signals reach the ranks by themselves
-            code = self.pool.submit(run_program, command, self.resources.settings(), out, err).result()
+            code = self.pool.submit(run_program, command, self.resources.settings() | PLACE, out, err).result()
         said = [line for line in err.read_text(errors="replace").splitlines() if line.strip()]
         why = said[-1] if said else "it printed nothing"
         return code, f"ended by signal {-code}" if code < 0 else why.removeprefix("error: ")
@@ -151,7 +152,7 @@ class Executor:
                 stdin=subprocess.PIPE,  # closed when we are gone: see child.py
                 stdout=stdout,
                 stderr=stderr,
-                env=self.resources.environment(),
+                env=self.resources.environment() | PLACE,
                 start_new_session=True,  # Ctrl-C comes to us, and we pass it on
             )
             self._running[step.name] = process

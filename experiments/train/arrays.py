@@ -14,7 +14,7 @@ from experiments.train.cifar import CifarSettings
 from experiments.train.folder import PREDICTIONS, fingerprint, write_predictions
 from experiments.train.session import Job, Session
 from minicnn.backend import Device
-from minicnn.checkpoint import load_newest, save
+from minicnn.checkpoint import CheckpointError, load, save
 from minicnn.cluster import Communicator
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
@@ -99,6 +99,14 @@ class ArraySession(Session):
     def _keep_best(self) -> None:
         save(self.folder / "best.npz", self.model.state_dict(), {"epoch": self.trainer.epoch})
 
+    def _best(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The weights with the lowest hold-out error; never those before them, which a damaged file leaves."""
+        try:
+            return load(self.folder / "best.npz")
+        except CheckpointError:
+            lost = f"{self.folder / 'best.npz'} is missing or damaged: the best weights are lost"
+            raise CheckpointError(f"{lost}; remove {self.folder} and train again") from None
+
     def reached(self) -> bool:
         """Whether the loss on the watched images has come down to `stop_loss`."""
         target = self.job.stop_loss
@@ -117,7 +125,7 @@ class ArraySession(Session):
         """Evaluate the weights (the hold-out's best, if there is one) on the training set, and once on the test set."""
         epoch = self.trainer.epoch
         if len(self.job.hold_out):
-            arrays, metadata = self.cluster.on_root(lambda: load_newest(self.folder / "best.npz"))
+            arrays, metadata = self.cluster.on_root(self._best)
             self.model.load_state_dict(arrays)
             epoch = metadata["epoch"]
         train, test, mirrored = self.evaluate(self.job.train), self.evaluate(None), self.evaluate(None, mirror=True)

@@ -206,6 +206,8 @@ class CifarSettings(Settings):
         return cls(**values)
 
     def check(self, prefix: str = "--") -> None:
+        if self.dataset in CATALOGUE and self.subset is not None and self.subset > CATALOGUE[self.dataset].train:
+            raise ValueError(f"{prefix}subset must be in 1 .. {CATALOGUE[self.dataset].train}, got {self.subset}")
         if self.at and self.model not in ("vgg", "sprint"):
             raise ValueError(f"{prefix}at chooses layers of vgg or sprint; convpool has its activation in every layer")
         if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):

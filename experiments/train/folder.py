@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.app import UsageError
+from experiments.cli.app import UsageError, duration
 from experiments.cli.files import read_json, write_json
 from experiments.cli.values import is_number
 from minicnn.checkpoint import CheckpointError, load, save
+from minicnn.training import is_chance
 
 PREDICTIONS = "predictions.npz"
 
@@ -84,6 +85,23 @@ def read_predictions(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     if not fits:
         raise UsageError(f"{folder / PREDICTIONS} is missing or damaged; remove {folder} and train it again")
     return p, labels
+
+
+def closing(folder: Path, seconds: float, finished: bool) -> str:
+    """The last line of a training; `finished` if it was before this command began."""
+    if finished:
+        before = f"{folder} was finished before, after {duration(seconds)} of training"
+        return f"nothing was trained: {before}.  To train again, choose another --out"
+    return f"saved in {folder}, {duration(seconds)} of training"
+
+
+def at_chance(error: float, classes: int, images: int) -> str:
+    """A paragraph that says so where an error (percent, of this many images) is what guessing would give, else ""."""
+    if not is_chance(error, classes, images):
+        return ""
+    guess = f"guessing among {classes} classes gives {100 * (1 - 1 / classes):.4g} %"
+    remedy = "Train it longer, on more images, or with another learning rate"
+    return f"\n\nAs far as {images:,} images can tell, this is chance level: {guess}.  {remedy}."
 
 
 def fingerprint(indices: np.ndarray) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from experiments.train.folder import PREDICTIONS, fingerprint, read_result
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import read_colours
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, load, load_newest, previous
+from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import load as load_data
 from minicnn.data.dataset import Dataset
@@ -115,14 +115,29 @@ class Run:
         """Whether its weights are here; a run from an archive may have none."""
         if self.parts:
             return all(part.has_weights for part in self.parts)
-        return any(path.exists() for path in (self._checkpoint, previous(self._checkpoint), self.folder / WEIGHTS))
+        return any(path.exists() for path in (self._checkpoint, self.folder / WEIGHTS))
 
     def _weights(self) -> dict[str, np.ndarray]:
-        """The state of the network, from the checkpoint or an archive."""
+        """The state of the network that gave the results, from its checkpoint or an archive.
+
+        Never from the checkpoint before it, which holds another network than the one that result.json speaks of.
+        """
         path = self._checkpoint
         if (self.folder / WEIGHTS).exists() and not path.exists():
             return load(self.folder / WEIGHTS)[0]
-        arrays, _ = load_newest(path)
+        if not path.exists():
+            raise CheckpointError(f"{path} is missing; copy it from where it was trained, or train it again")
+        try:
+            arrays, metadata = load(path)
+        except CheckpointError:
+            remedy = "remove the folder and train it again" if self.result else "continue its training with --resume"
+            raise CheckpointError(f"{path} is damaged; {remedy}") from None
+        there, known = metadata.get("epoch"), self.result.get("epoch")
+        if known is not None and there != known:
+            raise CheckpointError(
+                f"{path} holds the network after epoch {there}, but the results are of epoch {known}; "
+                "put back the file that was there, or remove the folder and train it again"
+            )
         return arrays if path.name == "best.npz" else arrays_under("model/", arrays)
 
     # Images.

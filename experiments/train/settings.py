@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args, get_type_hints
@@ -17,7 +18,7 @@ import numpy as np
 
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
-from experiments.cli.values import check_numbers, restored
+from experiments.cli.values import check_numbers, restored, result_folder
 from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
@@ -188,10 +189,18 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
 def output_options(p: argparse.ArgumentParser) -> Any:
     """Add the options for where a run goes; return their group, for more options."""
     out = p.add_argument_group("output")
-    out.add_argument("--out", type=Path, help="folder of the run (default runs/<a name made from the settings>)")
+    out.add_argument(
+        "--out", type=result_folder, help="folder of the run (default runs/<a name made from the settings>)"
+    )
     out.add_argument("--resume", action="store_true", help="continue an interrupted run")
     out.add_argument("--dry-run", action="store_true", help="print the network, memory and time estimates, and stop")
     return out
+
+
+def note_resume(asked: bool, folder: Path) -> None:
+    """Say so if there is nothing to continue, in case the folder is not the one that was meant."""
+    if asked and not (folder / "config.json").exists() and not any(folder.glob("*/config.json")):
+        print(f"--resume: there is no run in {folder} to continue; training begins from the start", file=sys.stderr)
 
 
 def asked_settings(kind: type[Settings], args: argparse.Namespace) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 
 from experiments.cli.app import UsageError, interruptible
 from experiments.cli.files import write_csv
+from experiments.cli.values import result_folder
 from experiments.train.cifar import CifarSettings
 from experiments.train.protocols import follow, plain
 from experiments.train.session import run_job
@@ -35,7 +36,7 @@ def add_options(p: argparse.ArgumentParser, out: str) -> None:
     p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
-    p.add_argument("--out", type=Path, default=Path(out), help=f"default {out}")
+    p.add_argument("--out", type=result_folder, default=Path(out), help=f"default {out}")
     p.add_argument(
         "--import",
         type=Path,

@@ -35,6 +35,7 @@ import numpy as np
 from minicnn.analysis.layers import responses
 from minicnn.analysis.stimuli import Stimuli
 from minicnn.backend import Array, Device, array_module, to_host
+from minicnn.backend import device as as_device
 from minicnn.nn import Sequential
 
 SIDES = ("one", "two")
@@ -190,7 +191,7 @@ def invariance(
     images: int,
     stimuli: Stimuli,
     *,
-    device: Device,
+    device: str | Device,
     rate: float = RATE,
     on_pass: Callable[[int], object] = lambda images: None,
 ) -> dict[str, dict[str, Score]]:
@@ -201,7 +202,7 @@ def invariance(
     """
     if not 0 < rate < 1:
         raise ValueError(f"invariance: the firing rate must be between 0 and 1, got {rate}")
-    found: dict[tuple[str, str], Thresholds] = {}
+    device, found = as_device(device), dict[tuple[str, str], Thresholds]()
     for batch in batches():
         for name, z in responses(model, stimuli.original(device.put(batch))):
             for side in SIDES:

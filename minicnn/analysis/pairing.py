@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicnn.backend import CPU, Array, Device, array_module, to_host
+from minicnn.backend import device as as_device
 from minicnn.random import Stream
 from minicnn.theory.operators import check_filters
 
@@ -78,11 +79,12 @@ def cosine_with(w: Array, start: Array) -> np.ndarray:
 
 
 def random_mu(
-    shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: Device = CPU
+    shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: str | Device = CPU
 ) -> np.ndarray:
     """mu of `draws` banks of Gaussian filters of a shape (kh, kw, C, K): (draws, K)."""
     banks = (stream.at(draw).generator().standard_normal(shape) for draw in range(draws))
-    return np.stack([pairing(device.put(bank), groups=groups).mu for bank in banks])
+    where = as_device(device)
+    return np.stack([pairing(where.put(bank), groups=groups).mu for bank in banks])
 
 
 def expected_mu(filters: int, dimensions: int) -> float:

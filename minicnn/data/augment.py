@@ -24,6 +24,7 @@ class Normaliser:
     @staticmethod
     def of(images: np.ndarray) -> Normaliser:
         """The moments of a training set (N, H, W, C), from how often each of the 256 values occurs: no long sums."""
+        check_images("Normaliser.of", images)
         levels = np.arange(256, dtype=np.float64) / 255
         mean, std = [], []
         for c in range(images.shape[3]):
@@ -42,11 +43,34 @@ class Normaliser:
         return scale, np.array([-m / s for m, s in zip(self.mean, self.std, strict=True)], np.float32)
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
+        check_images("Normaliser", images, channels=len(self.mean))
         scale, offset = self.constants()
         x = images.astype(np.float32)
         x *= scale
         x += offset
         return x
+
+
+def check_images(where: str, images: np.ndarray, channels: int | None = None) -> None:
+    """Images must be bytes (N, H, W, C): pixels that are numbers from 0 to 1 already would be divided by 255 again.
+
+    channels   how many there must be; if that is not known, a second axis of 1 or 3 and more than 4 at the end are
+               taken for the channels and the columns of (N, C, H, W)
+    """
+    if not isinstance(images, np.ndarray):
+        raise TypeError(f"{where}: images must be a NumPy array of uint8, (N, H, W, C), got {type(images).__name__}")
+    if images.dtype != np.uint8:
+        remedy = "give bytes from 0 to 255; of numbers from 0 to 1: (255 * images).round().astype('uint8')"
+        raise TypeError(f"{where}: images must be uint8, (N, H, W, C), got {images.dtype} {images.shape}; {remedy}")
+    if images.ndim != 4:
+        remedy = "add the axis of the channels: images[..., None]" if images.ndim == 3 else "reshape them"
+        raise ValueError(f"{where}: images must have four axes, (N, H, W, C), got {images.shape}; {remedy}")
+    first, last = images.shape[1], images.shape[3]
+    if first in (1, 3) and last > 4 if channels is None else first == channels != last:
+        remedy = "turn them: images.transpose(0, 2, 3, 1)"
+        raise ValueError(f"{where}: images must be (N, H, W, C), but {images.shape} looks like (N, C, H, W); {remedy}")
+    if channels not in (None, last):
+        raise ValueError(f"{where}: images {images.shape} have {last} channels, the mean and the deviation {channels}")
 
 
 @dataclass(frozen=True)

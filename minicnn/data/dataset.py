@@ -17,7 +17,7 @@ class Dataset:
 
     name            "cifar10"
     classes         names of the classes; the index is the label
-    train_images    (N, 32, 32, 3) uint8
+    train_images    (N, H, W, 3) uint8, 32x32 in those of the catalogue
     train_labels    (N,) int64
     test_images, test_labels    the same for the test set
     """

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from minicnn.data.dataset import DataError
-from minicnn.data.decode import SUFFIXES, printable
+from minicnn.data.dataset import DataError, Dataset
+from minicnn.data.decode import SUFFIXES, printable, read_square
 from minicnn.data.ground_truth import class_names, labels_of_flat
 
 TRAIN, VALIDATION = "train", ("val", "validation")
@@ -99,6 +99,21 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
     if not len(validation):
         raise DataError(f"{printable(validation_root or root)} has no pictures for validation")
     return PictureSet(classes, class_names(root, classes), train, validation, tuple(ignored))
+
+
+def small_images(root: str | os.PathLike[str], side: int = 32) -> Dataset:
+    """The data set in a folder as arrays in memory: of every picture the central square, of side x side pixels.
+
+    The validation pictures are its test set.  A file that cannot be read is an ImageError that names it.
+    """
+    if side < 1:
+        raise ValueError(f"small_images: side must be positive, got {side}")
+    found = picture_set(root)
+    parts = []
+    for pictures in (found.train, found.validation):
+        squares = [read_square(pictures.path(i), side) for i in range(len(pictures))]
+        parts += [np.stack(squares), pictures.labels]
+    return Dataset(Path(root).name, found.readable, *parts)
 
 
 def pictures_in(folder: str | os.PathLike[str]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from minicnn.backend import Array
 from minicnn.cluster import ALONE, Communicator
-from minicnn.data.augment import Augmentation, Normaliser, flip_and_shift
+from minicnn.data.augment import Augmentation, Normaliser, check_images, flip_and_shift
 from minicnn.random import Stream
 
 AHEAD = 3  # batches made ready in advance
@@ -42,7 +42,7 @@ class BatchSource(Protocol):
 class Batches:
     """The training set in batches, shuffled and augmented anew in every epoch.
 
-    images (N, H, W, C) uint8, labels (N,); the last batch of an epoch is smaller unless N is a multiple of `batch`.
+    images (N, H, W, C) uint8, labels (N,) integers.  The last batch of an epoch is smaller unless `batch` divides N.
     """
 
     images: np.ndarray
@@ -54,6 +54,13 @@ class Batches:
     cluster: Communicator = ALONE
 
     def __post_init__(self) -> None:
+        check_images("Batches", self.images, channels=len(self.normalise.mean))
+        if not isinstance(self.labels, np.ndarray) or self.labels.dtype.kind not in "iu" or self.labels.ndim != 1:
+            got = f"{self.labels.dtype} {self.labels.shape}" if isinstance(self.labels, np.ndarray) else None
+            raise TypeError(
+                f"Batches: labels must be a NumPy array of integers, (N,), got {got or type(self.labels).__name__}; "
+                "use numpy.array(labels, 'int64'), where 0, 1, ... number the classes"
+            )
         if len(self.images) != len(self.labels) or not len(self.images):
             raise ValueError(f"Batches: got {len(self.images)} images and {len(self.labels)} labels")
         if self.batch < 1:

@@ -1,6 +1,7 @@
 """Layers and models: named trees of parameters around the ops."""
 
 from minicnn.nn import init
+from minicnn.nn.average import EMA
 from minicnn.nn.layers import (
     AVR,
     Activation,
@@ -18,11 +19,12 @@ from minicnn.nn.layers import (
     MaxPool2d,
     ReLU,
 )
-from minicnn.nn.module import Module, Sequential
+from minicnn.nn.module import Module, Residual, Sequential
 from minicnn.nn.summary import Summary, describe, summary
 
 __all__ = [
     "AVR",
+    "EMA",
     "Activation",
     "Antirectifier",
     "AvgPool2d",
@@ -38,6 +40,7 @@ __all__ = [
     "MaxPool2d",
     "Module",
     "ReLU",
+    "Residual",
     "Sequential",
     "Summary",
     "describe",

@@ -94,9 +94,6 @@ class Conv2d(Module):
         extras += [f"pad {self.pad}"] if self.pad != 0 else []
         return " ".join(["x".join(map(str, self.weight.shape)), *extras])
 
-    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
-        return self.weight.data.size * math.prod(y_shape[:-1])
-
 
 class Linear(Module):
     """y = x w + b, weight (c_in, c_out)."""
@@ -113,9 +110,6 @@ class Linear(Module):
 
     def kernel(self) -> str:
         return "x".join(map(str, self.weight.shape))
-
-    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
-        return self.weight.data.size
 
 
 class BatchNorm(Module):

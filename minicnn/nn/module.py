@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +23,7 @@ from minicnn.autodiff import Buffer, Parameter, Tensor
 from minicnn.backend import Array, Device, device, device_of, is_array, to_device, to_host
 from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
+from minicnn.nn.state import check_state
 from minicnn.random import Stream
 
 # False in evaluation.  In training True, or, where a batch is spread over many processes (minicnn/cluster.py), the Part
@@ -29,6 +31,10 @@ from minicnn.random import Stream
 # BatchNorm alone looks into the Part, for the moments of the whole batch.  Hence one argument and not two: the second
 # would stand in the signature of every layer for the sake of this one.
 Train = bool | Part
+
+# If set, watcher(module, forward) is called instead of forward() when a module computes (nn/summary.py).  A Sequential
+# then calls its layers one by one.
+watcher: ContextVar[Callable[[Module, Callable[[], Any]], Any] | None] = ContextVar("who watches", default=None)
 
 
 class Module:
@@ -41,7 +47,8 @@ class Module:
 
         If x is this rank's part of a larger batch, `train` is that Part instead of True.
         """
-        y = self.forward(x, train, stream)
+        watch = watcher.get()
+        y = self.forward(x, train, stream) if watch is None else watch(self, lambda: self.forward(x, train, stream))
         return y if isinstance(y, Tensor) else Tensor(y)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor | Array:
@@ -59,12 +66,13 @@ class Module:
         return None
 
     def children(self) -> Iterator[tuple[str, Module]]:
-        """The child modules, by the name of their attribute; "name.0", "name.1", ... for a list of modules."""
+        """The child modules, by the name of their attribute; "name.0", "name.key" in a list or dict of modules."""
         for name, value in vars(self).items():
             if isinstance(value, Module):
                 yield name, value
-            elif isinstance(value, (list, tuple)):
-                yield from ((f"{name}.{i}", child) for i, child in enumerate(value) if isinstance(child, Module))
+            elif isinstance(value, (list, tuple, dict)):
+                items = value.items() if isinstance(value, dict) else enumerate(value)
+                yield from ((f"{name}.{key}", child) for key, child in items if isinstance(child, Module))
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
@@ -128,29 +136,30 @@ class Module:
         return {name: np.array(to_host(value.data)) for name, value in self.named_state()}
 
     def load_state_dict(self, state: Mapping[str, np.ndarray]) -> None:
-        """Take over all values of `state`; if a name is missing, unexpected or misshapen, nothing changes."""
+        """Take over all values of `state`; if a name is missing, unexpected or misshapen, nothing changes.
+
+        Matrices are (in, out) and filters (kh, kw, in, out).  PyTorch's are the other way round, which a square matrix
+        does not show: one that comes from there is refused.
+        """
         own = dict(self.named_state())
-        problems = [f"missing: {name} {tuple(own[name].data.shape)}" for name in own if name not in state]
-        problems += [f"unexpected: {name} {np.shape(state[name])}" for name in state if name not in own]
-        problems += [
-            f"misshapen: {name} is {np.shape(state[name])}, the model has {tuple(own[name].data.shape)}"
-            for name in own
-            if name in state and np.shape(state[name]) != tuple(own[name].data.shape)
-        ]
-        if problems:
-            raise ValueError("load_state_dict: the state does not fit the model:\n  " + "\n  ".join(problems))
+        check_state({name: tuple(value.data.shape) for name, value in own.items()}, state)
         for name, value in own.items():
             value.data = put_like(state[name], value.data)
+
+    def __repr__(self) -> str:
+        """The tree of layers, one line each."""
+        own = ((name, value) for name, value in vars(self).items() if isinstance(value, Parameter))
+        words = self.kernel() or ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in own)
+        lines = [f"  {name}: {child!r}".replace("\n", "\n  ") for name, child in self.children()]
+        return (
+            "\n".join([f"{type(self).__name__}({words}", *lines, ")"]) if lines else f"{type(self).__name__}({words})"
+        )
 
     # For nn/summary.py
 
     def kernel(self) -> str:
         """What to print in the "kernel" column of a summary."""
         return ""
-
-    def multiply_adds(self, y_shape: tuple[int, ...]) -> int:
-        """Multiply-adds of this layer for one sample, whose output has shape y_shape."""
-        return 0
 
 
 class Sequential(Module):
@@ -173,13 +182,16 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(self.layers)
 
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.layers.values())
+
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
         values = x.data if isinstance(x, Tensor) else x
         with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew
-            names, layers = list(self.layers), list(self.layers.values())
+            names, layers, watched = list(self.layers), list(self.layers.values()), watcher.get() is not None
             i = 0
             while i < len(layers):
-                at_once = layers[i].with_next(layers[i + 1 :], train)
+                at_once = None if watched else layers[i].with_next(layers[i + 1 :], train)
                 if at_once is None:
                     x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
                     i += 1
@@ -200,6 +212,23 @@ class Sequential(Module):
             else:
                 y = layer(y).data
                 yield name, y
+
+
+class Residual(Module):
+    """A skip connection: y = body(x) + x, or body(x) + shortcut(x) where the shapes differ."""
+
+    def __init__(self, body: Module, shortcut: Module | None = None):
+        self.body, self.shortcut = body, shortcut
+
+    def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor:
+        past = x
+        if self.shortcut is not None:
+            past = self.shortcut(x, train=train, stream=None if stream is None else stream.child("shortcut"))
+        y = self.body(x, train=train, stream=None if stream is None else stream.child("body"))
+        if y.shape != past.shape:
+            remedy = "give a shortcut that changes x alike, such as Conv2d(c_in, c_out, 1, stride=2)"
+            raise ValueError(f"Residual: the body makes {y.shape} of x {x.shape}, beside it is {past.shape}; {remedy}")
+        return y + past
 
 
 def put_like(values: np.ndarray, like: Array) -> Array:

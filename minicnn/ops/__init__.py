@@ -13,9 +13,10 @@ from minicnn.ops.activation import (
     relu,
     soft_threshold,
 )
-from minicnn.ops.basic import add, concat, divide, linear, matmul, multiply, negative, reshape, subtract
+from minicnn.ops.basic import add, concat, divide, getitem, linear, matmul, multiply, negative, reshape, subtract
 from minicnn.ops.conv import conv2d
 from minicnn.ops.dropout import dropout
+from minicnn.ops.elementary import exp, log, power, sigmoid
 from minicnn.ops.loss import log_softmax, softmax, softmax_cross_entropy
 from minicnn.ops.norm import batch_moments, batch_norm
 from minicnn.ops.pool import avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_switches
@@ -37,20 +38,25 @@ __all__ = [
     "crelu_inverse",
     "divide",
     "dropout",
+    "exp",
     "fold",
+    "getitem",
     "global_avg_pool",
     "leaky_relu",
     "linear",
+    "log",
     "log_softmax",
     "matmul",
     "max_pool2d",
     "max_pool2d_switches",
     "multiply",
     "negative",
+    "power",
     "reduce_mean",
     "reduce_sum",
     "relu",
     "reshape",
+    "sigmoid",
     "soft_threshold",
     "softmax",
     "softmax_cross_entropy",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
+from types import EllipsisType, NoneType
 
 from minicnn.autodiff import Grads, Pair, op
 from minicnn.backend import Array, array_module
 from minicnn.ops.reduce import normal_axes, sum_to_channels, unbroadcast
+
+Index = int | slice | EllipsisType | None
 
 
 @op
@@ -89,6 +93,29 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> Pair:
     except ValueError:
         raise ValueError(f"reshape: x of shape {before} does not fill the shape {shape}") from None
     return y, lambda g: (g.reshape(before),)
+
+
+@op
+def getitem(x: Array, *, at: Index | tuple[Index, ...]) -> Pair:
+    """y = x[at] for numbers, slices, ... and None, as in NumPy.        gx = g there, 0 elsewhere."""
+    xp, shape = array_module(x), x.shape
+    each = at if isinstance(at, tuple) else (at,)
+    kinds = (Integral, slice, EllipsisType, NoneType)
+    others = [type(one).__name__ for one in each if isinstance(one, bool) or not isinstance(one, kinds)]
+    if others:
+        remedy = "to choose by a mask or a list, multiply by zeros and ones, and sum"
+        raise TypeError(f"getitem: x is indexed by numbers, slices, ... and None, got a {others[0]}; {remedy}")
+    try:
+        y = x[at]
+    except IndexError as error:
+        raise IndexError(f"getitem: {error}; x has shape {shape}") from None
+
+    def vjp(g: Array) -> Grads:
+        gx = xp.zeros(shape, g.dtype)
+        gx[at] = g
+        return (gx,)
+
+    return y, vjp
 
 
 @op

@@ -68,6 +68,7 @@ def check_conv2d(x: Array, w: Array, b: Array | None) -> None:
     if w.ndim != 4:
         raise ValueError(f"conv2d: w must be filters of shape (kh, kw, C_in, C_out), got shape {w.shape}")
     if x.ndim == 4 and w.shape[2] != x.shape[3]:
-        raise ValueError(f"conv2d: x {x.shape} has {x.shape[3]} channels, w {w.shape} expects {w.shape[2]}")
+        remedy = "; x looks like (N, C, H, W): use x.transpose(0, 2, 3, 1)" if x.shape[1] == w.shape[2] else ""
+        raise ValueError(f"conv2d: x {x.shape} has {x.shape[3]} channels, w {w.shape} expects {w.shape[2]}{remedy}")
     if b is not None and b.shape != (w.shape[3],):
         raise ValueError(f"conv2d: b must have shape ({w.shape[3]},), one per filter of w {w.shape}, got {b.shape}")

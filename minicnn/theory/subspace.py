@@ -28,6 +28,7 @@ from math import ceil, exp, inf, isinf, lgamma, log, sqrt
 import numpy as np
 
 from minicnn.backend import CPU, Array, Device, array_module
+from minicnn.backend import device as as_device
 from minicnn.parallel import pieces
 from minicnn.random import Stream
 from minicnn.theory.monte_carlo import Estimate, MonteCarlo
@@ -55,11 +56,12 @@ def _log_step(x: float) -> float:
     return log(x) / 2 - 1 / (8 * x) + 1 / (192 * x**3) - 1 / (640 * x**5)  # the next term is below 2e-17
 
 
-def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: Device = CPU) -> Estimate:
+def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: str | Device = CPU) -> Estimate:
     """E (||x_s|| / ||x||)^power, from projections of one fixed x on the spans of s Gaussian vectors."""
     _check_dimensions("simulated_ratio", s, D)
     if s == 0:
         raise ValueError("simulated_ratio: nothing to simulate for s = 0: the ratio is 0")
+    device = as_device(device)
     generator, x = by.stream.generator(), device.put(np.ones(D))
     total, total_square = 0.0, 0.0
     for piece in pieces(by.samples, 16 * D * s, x):
@@ -121,7 +123,7 @@ def random_filter_ratio(
     channels: int = 96,
     filters: int = 48,
     regions: int = 10,
-    device: Device = CPU,
+    device: str | Device = CPU,
 ) -> Estimate:
     """The mean of ||x - x'|| / ||x|| for Gaussian 3x3 filters on 5x5 regions: the random column of Table S1.
 
@@ -133,7 +135,7 @@ def random_filter_ratio(
     There are `by.samples` banks of filters with `regions` regions each.  The interval is that of the means per bank:
     features after CReLU have a common direction, their mean, of which one bank holds more than another.
     """
-    total, total_square = 0.0, 0.0
+    device, total, total_square = as_device(device), 0.0, 0.0
     for bank in range(by.samples):
         of_filters, of_regions = (by.stream.child(name).at(bank) for name in ("filters", "regions"))
         w = of_filters.generator().standard_normal((3, 3, channels, filters))

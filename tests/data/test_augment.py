@@ -30,6 +30,38 @@ def test_a_constant_channel_is_refused():
         Normaliser.of(np.zeros((3, 2, 2, 1), np.uint8))
 
 
+BYTES = RNG.integers(0, 256, (4, 8, 6, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("images", [BYTES / 255, (BYTES / 255).astype(np.float32), BYTES.astype(int), BYTES.tolist()])
+def test_images_that_are_not_bytes_are_refused(images):
+    """Divided by 255 once more, they would all look alike to a network."""
+    for give in (Normaliser.of, Normaliser((0.5,) * 3, (0.25,) * 3)):
+        with pytest.raises(TypeError, match=r"Normaliser.*: images must be .*uint8, \(N, H, W, C\), got "):
+            give(images)
+
+
+def test_the_remedy_for_images_from_0_to_1_gives_the_bytes():
+    with pytest.raises(TypeError, match=r"\(255 \* images\).round\(\).astype\('uint8'\)"):
+        Normaliser.of(BYTES / 255)
+    np.testing.assert_array_equal((255 * (BYTES / 255)).round().astype("uint8"), BYTES)
+
+
+def test_channels_before_pixels_are_recognised():
+    normalise = Normaliser((0.5,) * 3, (0.25,) * 3)
+    turned = np.ascontiguousarray(BYTES.transpose(0, 3, 1, 2))  # 4x3x8x6
+    for give in (Normaliser.of, normalise):
+        with pytest.raises(ValueError, match=r"\(4, 3, 8, 6\) looks like \(N, C, H, W\); .*transpose\(0, 2, 3, 1\)"):
+            give(turned)
+    np.testing.assert_array_equal(turned.transpose(0, 2, 3, 1), BYTES)
+    normalise(BYTES[:, :3])  # three rows of pixels are not channels
+    normalise(BYTES[:, :3, :, :])
+    with pytest.raises(ValueError, match=r"have 1 channels, the mean and the deviation 3"):
+        normalise(BYTES[..., :1])
+    with pytest.raises(ValueError, match=r"four axes.*add the axis of the channels: images\[..., None\]"):
+        Normaliser.of(BYTES[..., 0])
+
+
 @pytest.mark.parametrize(
     ("flip", "shift", "expected"),
     [

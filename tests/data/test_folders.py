@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from minicnn.data.dataset import DataError
-from minicnn.data.folders import picture_set, pictures_in
+from minicnn.data.folders import picture_set, pictures_in, small_images
 from tests.data.photos import CLASSES, write_bad_files, write_odd_files, write_set
 
 
@@ -164,3 +165,27 @@ def test_labels_that_are_none(root, tmp_path, text):
     labels.write_text(text)
     with pytest.raises(DataError, match="labels.txt"):
         picture_set(root, labels)
+
+
+def test_a_folder_as_arrays(tmp_path):
+    """Ten pictures per class, one of each for the test; colours are kept, and the central square is what is seen."""
+    for label, name in enumerate(("blue", "red")):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for i in range(10):
+            pixels = np.zeros((6, 16, 3), np.uint8)
+            pixels[:, 3:13] = (
+                (200, 10 * i, 0) if label else (0, 10 * i, 200)
+            )  # the square and a little more; else black
+            Image.fromarray(pixels).save(tmp_path / "set" / name / f"{i}.png")
+    data = small_images(tmp_path / "set", side=3)
+    assert (data.name, data.classes) == ("set", ("blue", "red"))
+    assert data.train_images.shape == (18, 3, 3, 3)
+    assert data.train_images.dtype == np.uint8
+    np.testing.assert_array_equal(data.train_labels, [0] * 9 + [1] * 9)
+    np.testing.assert_array_equal(data.train_images[9 + 4], np.broadcast_to([200, 40, 0], (3, 3, 3)))
+    np.testing.assert_array_equal(data.test_images[:, 1, 1], [[0, 90, 200], [200, 90, 0]])
+    (tmp_path / "set" / "red" / "9.png").write_bytes(b"")
+    with pytest.raises(DataError, match="9.png: the file is empty"):
+        small_images(tmp_path / "set")
+    with pytest.raises(ValueError, match="side must be positive"):
+        small_images(tmp_path / "set", side=0)

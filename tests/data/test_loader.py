@@ -117,6 +117,18 @@ def test_an_error_in_the_thread_is_raised_here():
         next(items)
 
 
+def test_images_and_labels_of_other_kinds_are_refused():
+    """At once, and not by a thread in the middle of an epoch; images from 0 to 1 would be divided by 255 again."""
+    labels = np.arange(10)
+    with pytest.raises(TypeError, match=r"Batches: images must be uint8, \(N, H, W, C\), got float64 \(10, 2, 2, 1\)"):
+        Batches(IMAGES / 255, labels, 3, IDENTITY, Augmentation(), 0)
+    with pytest.raises(ValueError, match=r"\(10, 1, 2, 2\) looks like \(N, C, H, W\)"):
+        Batches(IMAGES.transpose(0, 3, 1, 2), labels, 3, IDENTITY, Augmentation(), 0)
+    for wrong, named in ((labels.tolist(), "list"), (labels / 1, "float64"), (labels[:, None], r"int64 \(10, 1\)")):
+        with pytest.raises(TypeError, match=rf"labels must be a NumPy array of integers, \(N,\), got {named}.*'int64'"):
+            Batches(IMAGES, wrong, 3, IDENTITY, Augmentation(), 0)
+
+
 def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="got 10 images and 9 labels"):
         Batches(IMAGES, np.arange(9), 3, IDENTITY, Augmentation(), 0)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from experiments import cifar, correlation, injectivity, invariance, pairing, reconstruction, regularisation
+from experiments.analyses import runner
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
 from experiments.analyses.reconstruction import Original, reconstructed
@@ -388,6 +389,36 @@ def test_groups(tmp_path, capsys):
         pairing.main([*common, "--groups", "conv1=3"])
 
 
+def test_the_time_that_an_analysis_will_take(monkeypatch, capsys):
+    """The second trial counts: 3 s, of which there are 100, and 1 s, of which there are 10."""
+    now = 0.0
+
+    def work(first, second):
+        seconds = iter((first, second))
+
+        def run():
+            nonlocal now
+            now += next(seconds)
+
+        return run
+
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: now))
+    runner.announce_time("all of it", [(work(50.0, 3.0), 100), (work(9.0, 1.0), 10)])
+    assert capsys.readouterr().out == "time  about 5 min 10 s (all of it), from a trial\n"
+
+
+def test_long_analyses_announce_their_time(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("experiments.analyses.invariance.TRIAL", 2)
+    said = []
+    monkeypatch.setattr("experiments.analyses.invariance.announce_time", lambda *given: said.append(given))
+    common = ["--run", str(folder / "crelu"), "--out", str(tmp_path), "--device", "cpu"]
+    assert invariance.main([*common, "--subset", "24", "--control", "1"]) == 0
+    ((words, ((trial, times),)),) = said
+    assert words == "24 images, 1 networks and 1 untrained ones of each"
+    assert times == 2 * 24 / 2  # trained and untrained, 24 images, in trials of two
+    trial()
+
+
 # --- what they refuse ---
 
 
@@ -422,13 +453,34 @@ def test_damaged_runs(copy):
         pairing.main(["--run", str(copy)])
     (copy / "checkpoint.previous.npz").unlink()
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UsageError, match="cannot be used: the checkpoint .* is damaged"):
+    with pytest.raises(UsageError, match="cannot be used: .*checkpoint.npz is damaged; remove the folder and train"):
         pairing.main(["--run", str(copy)])
     config = json.loads((copy / "config.json").read_text())
     del config["settings"]["act"]
     (copy / "config.json").write_text(json.dumps(config))
     with pytest.raises(UsageError, match="from another version: .*act"):
         regularisation.main(["--run", str(copy)])
+
+
+def test_older_weights_never_stand_in_for_those_of_the_results(copy):
+    """Not while the newest checkpoint is cut, not when it is gone, and not under its name."""
+    newest, older = copy / "checkpoint.npz", copy / "checkpoint.previous.npz"
+    arrays, metadata = load(newest)
+    save(older, arrays, metadata | {"epoch": metadata["epoch"] - 1})
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:-100])
+    with pytest.raises(UsageError, match="checkpoint.npz is damaged; remove the folder and train it again"):
+        pairing.main(["--run", str(copy)])
+    newest.unlink()
+    with pytest.raises(UsageError, match="checkpoint.npz is missing; copy it from where it was trained"):
+        pairing.main(["--run", str(copy)])
+    assert not open_runs([copy])[0].has_weights
+    older.rename(newest)
+    wrong = f"holds the network after epoch {metadata['epoch'] - 1}, but the results are of epoch {metadata['epoch']}"
+    with pytest.raises(UsageError, match=wrong):
+        pairing.main(["--run", str(copy)])
+    newest.write_bytes(whole)
+    assert open_runs([copy])[0].model(CPU)
 
 
 def test_a_run_and_a_file_of_one_name(copy, tmp_path):

@@ -17,6 +17,7 @@ import pytest
 
 from experiments import cifar
 from experiments.train.cifar import CifarSettings
+from experiments.train.settings import note_resume
 from minicnn.checkpoint import TEMPORARY, load, save
 from minicnn.training import arrays_under
 
@@ -115,6 +116,29 @@ def test_a_finished_run_is_not_repeated(finished):
     assert "test error" in out.stdout
     assert re.search(rf"with mirror images +{result['test_error_mirrored']:.2f} +-$", out.stdout, re.M)
     assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
+    assert "nothing was trained: run was finished before, after " in out.stdout
+    assert "memory  about" not in out.stdout  # nor is anything tried out
+
+
+def test_a_network_that_guesses_is_said_to_guess():
+    asked = CifarSettings.of(dataset="textures")
+    told = "As far as 1,000 images can tell, this is chance level: guessing among 10 classes gives 90 %."
+    for error, guessed in ((90.0, True), (87.5, True), (86.0, False), (24.8, False), (95.0, True)):  # ± 2.8 are noise
+        result = {"protocol": "plain", "train_error": error, "test_error": error}
+        assert (told in cifar.report(asked, result)) is guessed
+    folds = {"protocol": "folds", "train_error": 90.0, "average": 89.9, "standard_error": 0.1, "vote": 90.0}
+    assert told in cifar.report(asked, folds)
+
+
+def test_nothing_to_resume_is_said(tmp_path, capsys):
+    note_resume(True, tmp_path / "new")
+    assert f"there is no run in {tmp_path / 'new'} to continue" in capsys.readouterr().err
+    (tmp_path / "fold1").mkdir()
+    (tmp_path / "fold1" / "config.json").touch()
+    note_resume(True, tmp_path)
+    note_resume(True, tmp_path / "fold1")
+    note_resume(False, tmp_path / "new")
+    assert capsys.readouterr().err == ""
 
 
 def test_other_settings_in_the_same_folder_are_refused(finished):
@@ -207,7 +231,7 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--dropout", "0.5"], "three rates are needed"),
         (["--fold", "11"], "--folds must be at least 2 and --fold from 1 to --folds"),
         (["--subset", "6000"], r"--subset must be in 1 \.\. 5000"),
-        (["--hold-out", "5000"], "cannot hold out 5000 of 5000"),
+        (["--hold-out", "5000"], "cannot hold out 5000 of 5000 training images: lower --hold-out"),
         (["--protocol", "single", "--hold-out", "0"], "--hold-out cannot be 0"),
         (["--model", "vgg", "--subset", "33", "--batch", "16"], "would leave a batch of one image"),
         (["--act", "gelu"], "invalid choice"),

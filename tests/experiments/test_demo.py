@@ -2,11 +2,13 @@
 
 import shlex
 import sys
+from unittest import mock
 
 import pytest
 
 from experiments import demo
 from experiments.cli.app import StopSignal, UsageError
+from minicnn.data.dataset import DataError
 from minicnn.training import Interrupted
 
 SMALL = shlex.split("--subset 64 --epochs 1 --scale 0.03 --device cpu")
@@ -26,8 +28,11 @@ def test_the_demo_runs_and_runs_again(tmp_path, monkeypatch, capsys):
 
 def test_offline_it_says_so_and_goes_on_with_textures(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty").mkdir()
-    assert demo.main([*SMALL, "--data", "empty"]) == 0
+    monkeypatch.setenv("MINICNN_DATA", str(tmp_path / "empty"))
+    offline = mock.Mock(side_effect=DataError("no connection"))
+    monkeypatch.setattr("minicnn.data.cifar.fetch", offline)
+    assert demo.main(SMALL) == 0
+    assert offline.called
     out = capsys.readouterr().out
     assert "CIFAR-10 is not available here" in out
     assert "Textures prove nothing" in out

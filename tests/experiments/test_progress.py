@@ -14,6 +14,12 @@ def test_progress_on_a_terminal_and_elsewhere(monkeypatch, capsys):
     with Progress(2, "work") as progress:
         progress(2)
     assert capsys.readouterr().err == "work: 2/2 images\n"
+    now = 0.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+    with Progress(10, "work") as progress:
+        now = 30.0
+        progress(3)
+    assert capsys.readouterr().err == "work: 3/10 images, 1 min 10 s left\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress(2, "work") as progress:
         progress(1)

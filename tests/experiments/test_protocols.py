@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from experiments.cifar import main, report
 from experiments.cli.app import UsageError
 from experiments.train import protocols
+from experiments.train.arrays import ArraySession
 from experiments.train.cifar import CifarSettings
 from experiments.train.folder import write_predictions
 from experiments.train.protocols import follow
-from minicnn.checkpoint import load
+from minicnn.checkpoint import CheckpointError, load, save
 from minicnn.data.textures import textures
 
 DATA, TEXTURES = textures(200, 100), CifarSettings.of(dataset="textures")
@@ -49,6 +51,19 @@ def test_folds_cover_the_training_set_and_are_summed_up(tmp_path):
     assert result["average"] == 12
     assert result["standard_error"] == pytest.approx(2 / np.sqrt(3))
     assert result["vote"] == 0  # 1 against 1/2 + 1/3
+
+
+def test_the_best_weights_are_never_those_before_them(tmp_path):
+    """A cut best.npz must not let an earlier network be tested in its place."""
+    for epoch in (1, 2):
+        save(tmp_path / "best.npz", {"w": np.full(3, epoch)}, {"epoch": epoch})
+    session = SimpleNamespace(folder=tmp_path)
+    assert ArraySession._best(session)[1] == {"epoch": 2}
+    (tmp_path / "best.npz").write_bytes((tmp_path / "best.npz").read_bytes()[:-50])
+    with pytest.raises(
+        CheckpointError, match=r"best.npz is missing or damaged: the best weights are lost; remove .*train"
+    ):
+        ArraySession._best(session)
 
 
 def test_a_fold_without_images_is_refused(tmp_path):

@@ -501,8 +501,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["reproduce", "networks", "--out", "/dev/full/out"])
     with pytest.raises(SystemExit) as caught:
         run_main(reproduce.main, "experiments.reproduce")
-    assert caught.value.code == 1
-    assert capsys.readouterr().err.startswith("error: ")
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.startswith("error: argument --out: /dev/full is a file; name a folder")
 
 
 def test_photographs_are_generated_once(tmp_path):

@@ -91,9 +91,12 @@ def test_dry_run_lists_and_computes_nothing(tmp_path, capsys):
 @pytest.mark.parametrize("arguments", [["--only", "one-percent"], ["--measure", "conv1"]])
 def test_a_folder_that_cannot_be_made_is_found_out_before_the_work(arguments, tmp_path, capsys):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(SystemExit) as caught:
         theory.main([*arguments, "--out", str(tmp_path / "file" / "out")])
-    assert "[1/1]" not in capsys.readouterr().err
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert f"error: argument --out: {tmp_path / 'file'} is a file; name a folder" in said
+    assert "[1/1]" not in said
 
 
 @pytest.mark.parametrize(

@@ -94,15 +94,16 @@ def options(module):
         pass
 
     def catch(parser, *_, **__):
-        found.extend(a for a in parser._actions if not isinstance(a, argparse._HelpAction))
+        told = argparse._HelpAction, argparse._VersionAction
+        found.extend(a for a in parser._actions if not isinstance(a, told))
         raise Stop
 
-    original, argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_args, catch
+    original, argparse.ArgumentParser.parse_known_args = argparse.ArgumentParser.parse_known_args, catch
     try:
         with contextlib.suppress(Stop):
             importlib.import_module(module).main([])
     finally:
-        argparse.ArgumentParser.parse_args = original
+        argparse.ArgumentParser.parse_known_args = original
     return [((a.option_strings or [None])[-1], a.nargs != 0) for a in found]
 
 

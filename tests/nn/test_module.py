@@ -5,6 +5,7 @@ import pytest
 
 from minicnn import Parameter, Stream, Tape, Tensor, nn, ops, to_host
 from minicnn.nn import init
+from minicnn.nn.state import FROM_PYTORCH
 from tests.devices import STANDIN, on_devices
 
 
@@ -59,6 +60,14 @@ def test_modules_in_a_list_are_found():
     ]  # fmt: skip
 
 
+def test_modules_in_a_dict_are_found():
+    class Branches(nn.Module):
+        def __init__(self):
+            self.parts = {"left": nn.Linear(2, 3, bias=False), "right": nn.ReLU()}
+
+    assert [name for name, _ in Branches().named_state()] == ["parts.left.weight"]
+
+
 def test_a_layer_that_gives_an_array_gives_a_tensor():
     class Plain(nn.Module):
         def forward(self, x, train, stream):
@@ -108,6 +117,7 @@ def test_sequential_looks_like_a_container():
     assert len(model) == 5
     assert isinstance(model[0], nn.Conv2d)
     assert isinstance(model["4"], nn.Linear)
+    assert list(model) == [model[i] for i in range(5)]
     with pytest.raises(TypeError, match="layer 1 must be a Module, got function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(ValueError, match="name of a positional layer"):
@@ -156,9 +166,47 @@ def test_loading_lists_all_problems_and_changes_nothing():
         "  missing: 0.bias (4,)",
         "  unexpected: 5.weight (3,)",
         "  misshapen: 4.weight is (10, 8), the model has (8, 10)",
+        f"  {FROM_PYTORCH}",
     ]
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+class Square(nn.Module):
+    """Shapes that are the same in PyTorch."""
+
+    def __init__(self):
+        self.linear, self.conv = nn.Linear(3, 3), nn.Conv2d(3, 3, 3)
+
+
+class Foreign:
+    """What a tensor of PyTorch looks like from here (the real one: tests/torch_parity/test_state.py)."""
+
+    __module__ = "torch"
+
+    def __init__(self, values):
+        self._values, self.shape, self.__array_interface__ = values, values.shape, values.__array_interface__
+
+    def numpy(self):
+        return np.asarray(self)  # in the same memory
+
+
+def test_square_matrices_and_filters_from_pytorch_are_not_loaded_the_wrong_way_round():
+    model = Square()
+    before = model.state_dict()
+    tensors = {name: Foreign(value) for name, value in Square().initialise(1).state_dict().items()}
+    for state in (tensors, {name: value.numpy() for name, value in tensors.items()}):
+        match = r"linear.weight \(3, 3\), conv.weight \(3, 3, 3, 3\) fits either way round.*give w.numpy\(\).T"
+        with pytest.raises(TypeError, match=match):
+            model.load_state_dict(state)
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_square_matrices_of_ours_are_loaded():
+    model, other = Square().initialise(0), Square().initialise(1)
+    model.load_state_dict(other.state_dict())
+    np.testing.assert_array_equal(model.linear.weight.data, other.linear.weight.data)
 
 
 def test_moving_changes_all_and_keeps_the_parameters():
@@ -223,3 +271,43 @@ def test_centred_filters_do_not_see_what_all_inputs_have_in_common():
 def test_schemes_fit_linear_layers():
     np.testing.assert_allclose(init.msr_normal((300, 500), Stream(0).generator()).var(), 2 / 500, rtol=0.02)
     assert np.abs(init.glorot_uniform((300, 500), Stream(0).generator())).max() <= (6 / 800) ** 0.5
+
+
+def test_a_model_is_printed_as_a_tree():
+    class Own(nn.Module):
+        def __init__(self):
+            self.scale, self.parts = Parameter(np.ones((2, 3), np.float32)), [nn.ReLU(), nn.Dropout(0.5)]
+
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, pad=1), nn.BatchNorm(4), own=Own())
+    assert (
+        repr(model)
+        == """Sequential(
+  0: Conv2d(3x3x3x4 /2 pad 1)
+  1: BatchNorm(gamma 4, beta 4)
+  own: Own(scale 2x3
+    parts.0: ReLU()
+    parts.1: Dropout(rate 0.5)
+  )
+)"""
+    )
+
+
+@on_devices
+def test_a_skip_connection_adds(device):
+    x = device.put(np.random.default_rng(0).normal(size=(2, 4, 4, 3)).astype(np.float32))
+    plain = nn.Residual(nn.Conv2d(3, 3, 3, pad=1)).to(device)
+    np.testing.assert_allclose(plain(x).numpy(), plain.body(x).numpy() + device.get(x), rtol=1e-6)
+    both = nn.Residual(nn.Conv2d(3, 5, 3, pad=1, stride=2), shortcut=nn.Conv2d(3, 5, 1, stride=2)).to(device)
+    np.testing.assert_allclose(both(x).numpy(), both.body(x).numpy() + both.shortcut(x).numpy(), rtol=1e-6)
+    assert [name for name, _ in both.named_state()] == ["body.weight", "body.bias", "shortcut.weight", "shortcut.bias"]
+    with pytest.raises(ValueError, match=r"the body makes \(2, 2, 2, 5\) of x \(2, 4, 4, 3\).*give a shortcut"):
+        nn.Residual(nn.Conv2d(3, 5, 3, pad=1, stride=2).to(device))(x)
+
+
+def test_dropout_beside_a_skip_connection_has_bits_of_its_own():
+    """As in a Sequential: the stream of each part has its name."""
+    x, stream = np.ones((4, 50), np.float32), Stream(0).child("dropout")
+    y = nn.Residual(nn.Dropout(0.5), shortcut=nn.Dropout(0.5))(x, train=True, stream=stream).numpy()
+    expected = sum(ops.dropout(x, rate=0.5, stream=stream.child(name)) for name in ("body", "shortcut"))
+    np.testing.assert_array_equal(y, expected)
+    assert set(np.unique(y)) == {0, 2, 4}

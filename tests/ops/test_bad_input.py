@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import Stream, ops
+from minicnn import Stream, Tensor, ops
 from tests.devices import STANDIN, on_devices
 
 IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
@@ -17,6 +17,10 @@ IMAGE, FILTERS = np.ones((2, 4, 4, 3)), np.ones((3, 3, 3, 5))
         (
             lambda: ops.conv2d(IMAGE, np.ones((3, 3, 2, 5))),
             r"conv2d: x \(2, 4, 4, 3\) has 3 channels, w \(3, 3, 2, 5\) expects 2",
+        ),
+        (
+            lambda: ops.conv2d(IMAGE.transpose(0, 3, 1, 2), FILTERS),
+            r"x \(2, 3, 4, 4\) has 4 channels, .*x looks like \(N, C, H, W\): use x.transpose\(0, 2, 3, 1\)",
         ),
         (lambda: ops.conv2d(IMAGE, np.ones((1, 1, 2, 5))), "has 3 channels, w .* expects 2"),
         (lambda: ops.conv2d(IMAGE, FILTERS, np.ones(4)), r"conv2d: b must have shape \(5,\)"),
@@ -88,6 +92,26 @@ def test_value_errors(call, message):
 def test_labels_must_be_integers(labels):
     with pytest.raises(TypeError, match="labels must be an array"):
         ops.softmax_cross_entropy(np.ones((2, 3)), labels)
+
+
+@pytest.mark.parametrize("at", [[0, 1], np.array([0, 1]), np.array([True, False]), True, 1.0, (0, [1])])
+def test_tensors_are_indexed_by_numbers_and_slices(at):
+    with pytest.raises(
+        TypeError, match="getitem: x is indexed by numbers, slices, ... and None, got a .*multiply by zeros"
+    ):
+        Tensor(np.ones((2, 3)))[at]
+
+
+@pytest.mark.parametrize("at", [2, -3, (0, 3), (0, 0, 0)])
+def test_an_index_beyond_the_end(at):
+    with pytest.raises(IndexError, match=r"getitem: .*; x has shape \(2, 3\)"):
+        Tensor(np.ones((2, 3)))[at]
+
+
+def test_the_remedy_for_a_list_of_labels_is_right():
+    with pytest.raises(TypeError, match=r"labels must be an array, got list; use numpy.asarray\(..., 'int64'\)"):
+        ops.softmax_cross_entropy(np.ones((2, 3)), [0, 1])
+    ops.softmax_cross_entropy(np.ones((2, 3)), np.asarray([0, 1], "int64"))
 
 
 def test_labels_out_of_range_on_a_device_make_the_loss_nan():

@@ -143,3 +143,17 @@ def test_the_environment_switches_fast_versions_off(monkeypatch):
     monkeypatch.setenv("MINICNN_FAST", "1")
     ops.conv2d(x, w)
     assert used == [1]
+
+
+def test_elementary_functions_at_their_ends():
+    """The sigmoid never overflows; x^0 is 1 with derivative 0, also at 0; x^p has NumPy's infinities and NaN."""
+    for dtype in ("float32", "float64"):
+        y, vjp = ops.sigmoid.pair(np.array([-1e4, -np.inf, 0, 1e4, np.inf], dtype))
+        np.testing.assert_array_equal(y, [0, 0, 0.5, 1, 1])
+        np.testing.assert_array_equal(vjp(np.ones_like(y))[0], [0, 0, 0.25, 0, 0])
+    y, vjp = ops.power.pair(np.array([0.0, -2, 3]), exponent=0)
+    np.testing.assert_array_equal(y, [1, 1, 1])
+    np.testing.assert_array_equal(vjp(np.ones(3))[0], [0, 0, 0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(ops.power(np.array([0.0, -1]), exponent=-0.5), [np.inf, np.nan])
+        np.testing.assert_array_equal(ops.log(np.array([0.0, -1])), [-np.inf, np.nan])

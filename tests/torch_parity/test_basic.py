@@ -37,6 +37,11 @@ OPERATORS = {
     "-x": lambda x: -x,
     "x*x+x": lambda x: x * x + x,  # the same leaf several times
     "x@x": lambda x: x @ x,
+    "x**3": lambda x: x**3,
+    "x**-2": lambda x: x**-2,
+    "x[1]": lambda x: x[1],
+    "x[...,1:-1:2]": lambda x: x[..., 1:-1:2],
+    "x[:2,None,-1]": lambda x: x[:2, None, -1],
     "sum": lambda x: x.sum(),
     "mean": lambda x: x.mean(),
     "reshape": lambda x: x.reshape(2, -1),
@@ -61,6 +66,12 @@ def test_binary_op(ours, theirs, shapes, dtype):
 def test_operator(formula, dtype):
     (x,) = normal(dtype, (4, 4))
     compare(formula, formula, away_from_zero(x))
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sigmoid"])
+def test_elementary(name, dtype):
+    (x,) = normal(dtype, (3, 4))
+    compare(getattr(ops, name), getattr(torch, name), np.abs(x) + np.asarray(0.5, dtype) if name == "log" else x)
 
 
 def test_negative(dtype):
