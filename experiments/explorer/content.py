@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.app import UsageError
-from experiments.train.run import Run
+from experiments.train.trained import Trained
 from minicnn import ops
 from minicnn.analysis.layers import convolutions, filter_layers, leaves
 from minicnn.analysis.pairing import expected_mu, pairing
-from minicnn.backend import CPU
-from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import Dataset
 from minicnn.nn import (
     Activation,
@@ -108,9 +106,9 @@ def filters(w: np.ndarray, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     return {"kh": kh, "kw": kw, "channels": channels, "filters": count, "data": put(w)}
 
 
-def pairs_of(run: Run, model: Sequential, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+def pairs_of(network: Trained, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
     """The pairing filters of the first layer, and for every layer with an activation the cosines beside random ones."""
-    found = []
+    model, found = network.classifier.model, []
     for layer in filter_layers(model):
         w = layer.conv.weight.data
         mu = pairing(w).mu
@@ -120,9 +118,9 @@ def pairs_of(run: Run, model: Sequential, put: Callable[[np.ndarray], Any]) -> d
     first = next(iter(convolutions(model).values())).weight.data
     own = pairing(first)
     if not np.isfinite(own.mu).all():
-        raise UsageError(f"{run.folder}: conv1 has filters of zeros, which have no pair")
+        raise UsageError(f"{network.name}: conv1 has filters of zeros, which have no pair")
     return {
-        "label": run.label,
+        "label": network.label,
         "layers": found,
         "w": filters(first, put),
         "mu": own.mu.tolist(),
@@ -136,20 +134,19 @@ def chosen_images(data: Dataset, count: int) -> list[int]:
     return sorted(first[:count])
 
 
-def content(run: Run, others: Sequence[Run], data: Dataset, images: int) -> tuple[dict[str, Any], str]:
-    """(the JSON of the page, its arrays in base64): `run` computes, `others` show their filters beside it."""
-    model = run.model(CPU)
+def content(network: Trained, others: Sequence[Trained], data: Dataset, images: int) -> tuple[dict[str, Any], str]:
+    """(the JSON of the page, its arrays in base64): `network` computes, `others` show their filters beside it."""
     arrays = Arrays()
-    layers = layers_of(model, arrays.put)
+    layers = layers_of(network.classifier.model, arrays.put)
     kinds = [layer["kind"] for layer in layers[:4]]
     if kinds != ["conv", "crelu", "conv", "crelu"] or any(_changes_size(layer) for layer in layers[:4:2]):
         raise UsageError(
-            f"{run.folder} ({run.label}): the page shows networks that begin with two convolutions, each followed by "
-            "CReLU, that keep the size of the picture: --act crelu with the model convpool"
+            f"{network.name} ({network.label}): the page shows networks that begin with two convolutions, each followed "
+            "by CReLU, that keep the size of the picture: --act crelu with the model convpool"
         )
-    normalise: Normaliser = run.normaliser(data)
+    normalise = network.classifier.normalise
     made = {
-        "label": run.label,
+        "label": network.label,
         "classes": list(data.classes),
         "mean": [float(v) for v in normalise.mean],
         "std": [float(v) for v in normalise.std],
@@ -158,7 +155,7 @@ def content(run: Run, others: Sequence[Run], data: Dataset, images: int) -> tupl
             {"name": f"test image {i}, {data.classes[data.test_labels[i]]}", "pixels": arrays.put(data.test_images[i])}
             for i in chosen_images(data, images)
         ],
-        "pairs": [pairs_of(one, one.model(CPU), arrays.put) for one in (*others, run)],
+        "pairs": [pairs_of(one, arrays.put) for one in (*others, network)],
     }
     return made, arrays.base64()
 
