@@ -141,8 +141,8 @@ def content(network: Trained, others: Sequence[Trained], data: Dataset, images: 
     kinds = [layer["kind"] for layer in layers[:4]]
     if kinds != ["conv", "crelu", "conv", "crelu"] or any(_changes_size(layer) for layer in layers[:4:2]):
         raise UsageError(
-            f"{network.name} ({network.label}): the page shows networks that begin with two convolutions, each followed "
-            "by CReLU, that keep the size of the picture: --act crelu with the model convpool"
+            f"{network.name} ({network.label}): the page shows networks that begin with two convolutions, each "
+            "followed by CReLU, that keep the size of the picture: --act crelu with the model convpool"
         )
     normalise = network.classifier.normalise
     made = {
