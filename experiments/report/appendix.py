@@ -14,7 +14,8 @@ from experiments.report.cifar_tables import describe
 from experiments.report.context import Context, Parts, absent, chart, read_results, read_rows
 from experiments.report.groups import Group, families, groups, test_error
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
-from experiments.tables.html import note, tag
+from experiments.statements.base import SEVERITIES
+from experiments.tables.html import Html, note, tag
 from experiments.tables.table import Column, Links, Table
 
 PICTURES = {
@@ -32,20 +33,32 @@ def theory(context: Context) -> Parts:
     found = read_results(folder / "results.json").get("statements", [])
     statements = [one for one in found if isinstance(one, dict)]
     counts = Counter(str(one.get("verdict")) for one in statements)
-    items = [
-        tag(
-            "details",
-            tag("summary", tag("span", one.get("verdict", "?"), class_=_colour(one)), " ", one.get("where", "")),
-            tag("p", one.get("says", "")),
-            tag("p", tag("strong", "Why: "), one.get("witness", "")),
-            tag("p", tag("strong", "Corrected: "), one["corrected"]) if one.get("corrected") else None,
-            note(one.get("key", ""), *(f", {erratum}" for erratum in one.get("errata", []))),
-        )
-        for one in statements
-    ]
     drawn = [context.picture(folder / name, words) for name, words in PICTURES.items()]
     total = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    return [tag("p", f"{len(statements)} statements were checked: {total}."), *items, *drawn]
+    parts: Parts = [tag("p", f"{len(statements)} statements were checked: {total}.")]
+    for severity, means in {**SEVERITIES, "": ""}.items():  # a file of an older version has no severities
+        if group := [one for one in statements if one.get("severity", "") == severity]:
+            parts += [
+                tag("h3", f"{severity.capitalize()}: {means}" if severity else "Statements"),
+                *map(_statement, group),
+            ]
+    return [*parts, *drawn]
+
+
+def _statement(one: dict[str, Any]) -> Html:
+    """The verdict and the claim; why, and what is true instead, at a click."""
+    return tag(
+        "details",
+        tag(
+            "summary",
+            tag("span", one.get("verdict", "?"), class_=_colour(one)),
+            tag("strong", f" {one.get('where', '')}: "),
+            one.get("says", ""),
+        ),
+        tag("p", tag("strong", "Why: "), one.get("witness", "")),
+        tag("p", tag("strong", "Corrected: "), one["corrected"]) if one.get("corrected") else None,
+        note(one.get("key", ""), *(f", {erratum}" for erratum in one.get("errata", []))),
+    )
 
 
 def _colour(one: dict[str, Any]) -> str:

@@ -238,10 +238,14 @@ def test_cells_link_to_folders_that_exist(paired):
 
 def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
     one = {"key": "k", "where": "Theorem 4.1", "says": BAD, "verdict": "false", "witness": "w", "errata": ["E7"]}
-    write_analyses(tmp_path, tiny(), "theory", {"results.json": json.dumps({"statements": [one]})})
+    sound, old = {"severity": "sound", "where": "Lemma 1"}, {"where": "Lemma 2"}  # older files have no severity
+    found = [old, sound, one | {"severity": "false"}]
+    write_analyses(tmp_path, tiny(), "theory", {"results.json": json.dumps({"statements": found})})
     path = report(tmp_path, tiny(), ("theory",))
     _, text = read(path)
-    assert "1 statements were checked: 1 false." in text
+    assert "3 statements were checked:" in text
+    assert text.index("Theorem 4.1") < text.index("Lemma 1") < text.index("Lemma 2")  # the worst first
+    assert "False: no condition repairs it" in text
     assert BAD in text
     assert "<script" not in path.read_text()
 
