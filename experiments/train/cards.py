@@ -44,13 +44,13 @@ def card_of(run: Run, classifier: Classifier, data: Dataset, foreign: Path | Non
         arguments=arguments,
         dataset=settings.dataset,
         classes=list(classifier.classes),
-        train_images=int(config["train"]["count"]),
+        train_images=len(data.train_labels) if foreign else int(config["train"]["count"]),
         test_images=len(data.test_labels),
         mean=list(classifier.normalise.mean),
         std=list(classifier.normalise.std),
         side=classifier.side,
         crop=classifier.crop,
-        settings=settings.as_json(),
+        settings={} if foreign else settings.as_json(),
         command=portable(command or str(config.get("command", ""))),
         seconds=0.0 if foreign else run.seconds,
         computed={} if foreign else dict(config.get("environment", {})),
@@ -69,9 +69,7 @@ def _limits(run: Run, classifier: Classifier, foreign: Path | None) -> list[str]
     if s.dataset == "textures":
         found.append("Textures are made by formulas: it recognises nothing that exists.")
     if foreign is not None:
-        found.append(
-            f"Another program trained it ({foreign.name}); the settings tell of the network, not of its training."
-        )
+        found.append(f"Another program trained it ({foreign.name}); how, and on which images, is not known here.")
         return found
     found.append(f"It is one training with seed {s.seed}; other seeds give other errors.")
     if run.reduced:

@@ -164,9 +164,7 @@ class Run:
         """Mean and deviation of the training images, and the names of the classes."""
         stored = [self.config.get(name) for name in ("mean", "std", "classes")]
         if all(values is None for values in stored):
-            words = (
-                f"{self.folder} is from an older version, without the mean of its images and the names of its classes"
-            )
+            words = f"{self.name} is from an older version, without the mean of its images and the names of its classes"
             with hint(f"{words}; the data set has them: --data names a folder or an archive with it"):
                 data = load_data(self.settings.dataset, where)
             return self.normaliser(data), data.classes

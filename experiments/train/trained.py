@@ -83,7 +83,7 @@ def open_trained(args: argparse.Namespace, device: Device) -> Trained:
     with hint(how_to_get(name)):
         path = find(name)
         card = read_card(path)
-        return Trained(path.stem, card.label, pretrained(path, on=device), card.dataset, card.test_error, card)
+        return Trained(path.stem, card.label, pretrained(path, device=device), card.dataset, card.test_error, card)
 
 
 def how_to_get(name: str) -> str:

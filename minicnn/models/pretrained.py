@@ -23,8 +23,8 @@ from typing import Any, get_origin, get_type_hints
 
 import numpy as np
 
-from minicnn.backend import CPU, Device, device
-from minicnn.checkpoint import MOST_QUOTED, CheckpointError, atomic_write_text, load, save
+from minicnn.backend import CPU, Device
+from minicnn.checkpoint import MOST_QUOTED, TEMPORARY, CheckpointError, atomic_write_text, load, save
 from minicnn.data.augment import Normaliser
 from minicnn.data.dataset import DataError
 from minicnn.models.allcnn import allcnn_b
@@ -56,7 +56,7 @@ class Card:
     train_images, test_images    how many of these
     mean, std                    of the training set, per channel, for values 0 .. 1
     side, crop                   as in Classifier
-    settings, command            how it was trained: all settings, and the command that has them
+    settings, command            how it was trained: all settings (none if another program did), and the command
     seconds, computed            how long that took, and what computed it
     train_error, test_error      in percent, measured when the file was written
     limits                       sentences about what it cannot do
@@ -126,21 +126,26 @@ class Card:
     def markdown(self, name: str) -> str:
         """The card to read."""
         how = ", ".join(f"{key} {value}" for key, value in self.settings.items() if value not in (None, False, [], ""))
+        parts = {"device": "{}", "processor": "{}", "cores": "{} cores", "commit": "commit {}"}
+        where = ", ".join(form.format(self.computed[key]) for key, form in parts.items() if key in self.computed)
+        rows = {
+            "test error": f"{self.test_error:.2f} % of {self.test_images:,} images",
+            "training error": f"{self.train_error:.2f} % of {self.train_images:,} images",
+            "data": f"{self.dataset}, {len(self.classes)} classes",
+            "command": f"`{self.command}`",
+            "recipe": how,
+            "computed": f"{self.seconds / 60:.0f} min on {where}" if where else "",
+            f"SHA-256 of {name}.npz": f"`{self.sha256}`",
+        }
         return "\n".join(
             [
                 f"# {name}",
                 "",
-                f"{self.label}, {self.parameters:,} parameters; made from a finished run by `experiments.export`.",
+                f"{self.label}, {self.parameters:,} parameters; written by `experiments.export`.",
                 "",
                 "| | |",
                 "| --- | --- |",
-                f"| test error | {self.test_error:.2f} % of {self.test_images:,} images |",
-                f"| training error | {self.train_error:.2f} % |",
-                f"| data | {self.dataset}, {self.train_images:,} training images, {len(self.classes)} classes |",
-                f"| command | `{self.command}` |",
-                f"| recipe | {how} |",
-                f"| computed | {self.seconds / 60:.0f} minutes on {self._machine()} |",
-                f"| SHA-256 of {name}.npz | `{self.sha256}` |",
+                *(f"| {head} | {cell} |" for head, cell in rows.items() if cell),
                 "",
                 "Limits:",
                 "",
@@ -149,16 +154,12 @@ class Card:
             ]
         )
 
-    def _machine(self) -> str:
-        parts = {"device": "{}", "processor": "{}", "cores": "{} cores", "commit": "commit {}"}
-        return ", ".join(form.format(self.computed[key]) for key, form in parts.items() if key in self.computed)
 
-
-def pretrained(name: Where, *, folder: Where | None = None, on: str | Device = CPU) -> Classifier:
+def pretrained(name: Where, *, folder: Where | None = None, device: str | Device = CPU) -> Classifier:
     """The trained network of this name, or in the file of this name (with .npz).
 
     folder    where it is looked for by name (default: the networks that come with minicnn)
-    on        the device of its weights
+    device    where its weights are put
     """
     path = find(name, folder)
     card = read_card(path)
@@ -170,7 +171,7 @@ def pretrained(name: Where, *, folder: Where | None = None, on: str | Device = C
         model(np.zeros((1, card.crop, card.crop, 3), np.float32))  # it takes such images
     except (ArithmeticError, AttributeError, CheckpointError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} does not hold the weights of its card: {str(error)[:MOST_QUOTED]}") from None
-    return card.classifier(model.to(device(on)))
+    return card.classifier(model.to(device))
 
 
 def names(folder: Where | None = None) -> list[str]:
@@ -207,11 +208,15 @@ def write_pretrained(path: Where, state: Mapping[str, np.ndarray], card: Card) -
     path = Path(path)
     if path.suffix != ".npz":
         raise ValueError(f"write_pretrained: weights are written to .npz files, got {path}")
-    path.unlink(missing_ok=True)  # else `save` would keep it as the previous one
-    save(path, state)
-    card = replace(card, sha256=_sha256(path))
-    atomic_write_text(_card(path), json.dumps(card.as_json(), indent=2) + "\n")
-    atomic_write_text(path.with_suffix(".md"), card.markdown(path.stem))
+    unfinished = path.with_name(f"{TEMPORARY}{path.name}")  # it gets its name last: where it is, its card is, too
+    try:
+        save(unfinished, state)
+        card = replace(card, sha256=_sha256(unfinished))
+        atomic_write_text(_card(path), json.dumps(card.as_json(), indent=2) + "\n")
+        atomic_write_text(path.with_suffix(".md"), card.markdown(path.stem))
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return card
 
 

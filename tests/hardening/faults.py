@@ -21,14 +21,18 @@ import time
 from pathlib import Path
 from unittest import mock
 
+from PIL import Image
+
 from experiments import (
     cifar,
     correlation,
     demo,
+    export,
     illustration,
     imagenet,
     invariance,
     pairing,
+    predict,
     reconstruction,
     regularisation,
     reproduce,
@@ -38,6 +42,7 @@ from experiments.cli.app import UsageError, argument_parser
 from experiments.reproduction.pictures import write_pictures
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
+from minicnn.data.textures import textures
 from minicnn.training import TrainingError
 from tests.experiments.made_runs import tiny
 from tests.hardening.workshop import TINY, few_textures, train
@@ -177,6 +182,8 @@ def commands(place):
     train(place / "relu")
     runs = ["--run", str(place / "crelu"), "--device", "cpu"]
     two = [*runs, "--run", str(place / "relu")]
+    write_to = lambda arguments: export.main(["--to" if word == "--out" else word for word in arguments])
+    Image.fromarray(textures(64, 24).test_images[0]).save(place / "photo.png")
     small = lambda arguments: reproduce.main(arguments, {"smoke": lambda seeds: tiny(seeds=1)})
     return {
         "cifar": (cifar.main, [*TINY, "--epochs", "2", "--resume"], "run"),
@@ -188,6 +195,9 @@ def commands(place):
         "invariance": (invariance.main, [*two, "--subset", "5"], "found"),
         "reconstruction": (reconstruction.main, [*runs, "--subset", "5", "--count", "1"], "found"),
         "regularisation": (regularisation.main, two, "found"),
+        "predict": (predict.main, [str(place / "photo.png"), *runs], "drawn"),
+        "export": (write_to, runs, "network.npz"),
+        "export, onnx": (write_to, runs, "network.onnx"),
         "illustration": (illustration.main, [], "found/picture.svg"),
         "theory": (theory.main, ["--only", "crelu-inverse", "--figures"], "found"),
         "imagenet": (imagenet.main, ["--data", str(place / "pictures"), *PHOTOS], "run"),

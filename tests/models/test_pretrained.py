@@ -49,7 +49,10 @@ def test_a_network_comes_back(path, model):
 
 @on_devices
 def test_a_network_computes_where_it_is_put(path, device):
-    network, images = pretrained(path, on=device), np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8)
+    network, images = (
+        pretrained(path, device=device),
+        np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), np.uint8),
+    )
     assert network.device is device
     np.testing.assert_allclose(network.probabilities(images), pretrained(path).probabilities(images), rtol=1e-4)
 
@@ -74,6 +77,16 @@ def test_writing_it_again_leaves_nothing_else(path, model):
     again = write_pretrained(path, model.state_dict(), CARD)
     assert again == read_card(path)
     assert len(list(path.parent.iterdir())) == 3
+
+
+def test_a_full_disk_leaves_no_weights_without_a_card(tmp_path, model, monkeypatch):
+    def full(path, text):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(sys.modules["minicnn.models.pretrained"], "atomic_write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_pretrained(tmp_path / "tiny.npz", model.state_dict(), CARD)
+    assert not list(tmp_path.iterdir())
 
 
 def test_names_that_are_not_there_are_answered_with_those_that_are(path, tmp_path):
