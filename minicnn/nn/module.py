@@ -22,6 +22,7 @@ from minicnn.autodiff import Buffer, Parameter, Tensor
 from minicnn.backend import Array, Device, device, device_of, is_array, to_device, to_host
 from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
+from minicnn.parallel import memory_for
 from minicnn.random import Stream
 
 # False in evaluation.  In training True, or, where a batch is spread over many processes (minicnn/cluster.py), the Part
@@ -104,7 +105,8 @@ class Module:
                 with device_of(value.data).active():
                     value.data = value.data.astype(dtype)
             if where is not None:
-                value.data = to_device(value.data, where)
+                with memory_for(where, "the network"):
+                    value.data = to_device(value.data, where)
         self.zero_grad()
         return self
 

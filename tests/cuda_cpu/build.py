@@ -84,7 +84,9 @@ def written(name, text):
 def runtime_functions():
     """{name: address} of the functions of the CUDA runtime in CuPy's module."""
     table = symbols(module_file(RUNTIME), ".symtab")
-    return {s: address for s, (address, here) in table.items() if here and s[:4] == "cuda" and s[4:5].isupper()}
+    found = {s: address for s, (address, here) in table.items() if here and s[:4] == "cuda" and s[4:5].isupper()}
+    assert "cudaMalloc" in found, f"no CUDA runtime, or no table of its symbols, in {module_file(RUNTIME)}"
+    return found
 
 
 def imported(module, prefix):
