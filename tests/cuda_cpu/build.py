@@ -70,10 +70,10 @@ def missing(wanted):
 
 
 def written(name, text):
-    """A file in the cache."""
+    """A file in the cache; other processes see all of it or nothing."""
     path = CACHE / name
     if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}")
         temporary.write_text(text)
         temporary.rename(path)
