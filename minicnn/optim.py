@@ -26,7 +26,7 @@ import numpy as np
 
 from minicnn.autodiff import Parameter
 from minicnn.backend import Array, array_module, device_of, fast_versions, to_host
-from minicnn.parallel import cut, over_batch, over_slices, sum_over_batch
+from minicnn.parallel import cut, memory_for, over_batch, over_slices, sum_over_batch
 from minicnn.schedule import Schedule, as_schedule
 
 TEMPORARY_BYTES = 32  # that an update needs per number: a few arrays of 4 or 8 bytes
@@ -113,17 +113,19 @@ class Optimiser:
     def step(self) -> None:
         """Change every parameter in place, by the rule of `update`."""
         lr, decay = self._rates()
-        with device_of(self.parameters[0].data).active():
+        where = device_of(self.parameters[0].data)
+        with where.active(), memory_for(where, f"a step of {type(self).__name__}"):
             scale = self._clip_scale()
-            ready: dict[int, list[int]] = {}  # parameters that have a gradient, by the number of their update
-            for i, p in enumerate(self.parameters):
-                if p.grad is None:
-                    continue
+            chosen = [i for i, p in enumerate(self.parameters) if p.grad is not None]
+            for i in chosen:
+                p = self.parameters[i]
                 if any(array.dtype != p.dtype for array in self.state[i].values()):
                     raise TypeError(f"{type(self).__name__}: parameter {i} has become {p.dtype}; make a new optimiser")
-                self.updates[i] += 1
                 if not self.state[i]:
                     self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
+            ready: dict[int, list[int]] = {}  # parameters by the number of their update
+            for i in chosen:  # there is memory for all
+                self.updates[i] += 1
                 ready.setdefault(self.updates[i], []).append(i)
             for t, group in ready.items():
                 self._step_group(group, scale, decay, lr, t)

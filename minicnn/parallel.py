@@ -127,6 +127,15 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
         raise DeviceError(no_memory_left(where, f"{name}, also in smaller pieces")) from error
 
 
+@contextmanager
+def memory_for(where: Device, what: str) -> Iterator[None]:
+    """Inside it, running out of the memory of a GPU is a DeviceError that says what to do; nothing is tried again."""
+    try:
+        yield
+    except where.no_memory as error:
+        raise DeviceError(no_memory_left(where, what)) from error
+
+
 def no_memory_left(where: Device, what: str) -> str:
     """The message for the user."""
     left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"

@@ -7,6 +7,7 @@ Both give the same batches as the source they are made from.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import closing
 from typing import Any
@@ -89,10 +90,10 @@ class Slot:
 
     def __init__(self, device: Device):
         assert device.cuda is not None
+        self.copied: Any = None  # the event after the copy to the device
         self.device, self.cuda = device, device.cuda
         self.pinned = np.empty(0, np.uint8)
         self.there: Array = device.xp.empty(0, np.uint8)
-        self.copied: Any = None  # the event after the copy to the device
         self.used: Any = None  # the event after the last computation on it
         self.arrays: tuple[Array, ...] = ()
 
@@ -116,7 +117,7 @@ class Slot:
         self.copied = stream.record()
 
     def __del__(self) -> None:
-        if self.copied is not None:
+        if self.copied is not None and not sys.is_finalizing():
             self.copied.synchronize()  # both memories would be given to others while the copy is under way
 
     def lend(self) -> Generator[Any, None, None]:

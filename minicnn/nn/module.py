@@ -24,6 +24,7 @@ from minicnn.backend import Array, Device, device, device_of, is_array, to_devic
 from minicnn.cluster import Part
 from minicnn.nn.init import Scheme
 from minicnn.nn.state import check_state
+from minicnn.parallel import memory_for
 from minicnn.random import Stream
 
 # False in evaluation.  In training True, or, where a batch is spread over many processes (minicnn/cluster.py), the Part
@@ -112,7 +113,8 @@ class Module:
                 with device_of(value.data).active():
                     value.data = value.data.astype(dtype)
             if where is not None:
-                value.data = to_device(value.data, where)
+                with memory_for(where, "the network"):
+                    value.data = to_device(value.data, where)
         self.zero_grad()
         return self
 

@@ -70,10 +70,10 @@ def missing(wanted):
 
 
 def written(name, text):
-    """A file in the cache."""
+    """A file in the cache; other processes see all of it or nothing."""
     path = CACHE / name
     if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}")
         temporary.write_text(text)
         temporary.rename(path)
@@ -84,7 +84,9 @@ def written(name, text):
 def runtime_functions():
     """{name: address} of the functions of the CUDA runtime in CuPy's module."""
     table = symbols(module_file(RUNTIME), ".symtab")
-    return {s: address for s, (address, here) in table.items() if here and s[:4] == "cuda" and s[4:5].isupper()}
+    found = {s: address for s, (address, here) in table.items() if here and s[:4] == "cuda" and s[4:5].isupper()}
+    assert "cudaMalloc" in found, f"no CUDA runtime, or no table of its symbols, in {module_file(RUNTIME)}"
+    return found
 
 
 def imported(module, prefix):
@@ -94,7 +96,8 @@ def imported(module, prefix):
 
 def libraries():
     """{name: library}, built, loaded and visible to whatever is loaded later."""
-    cuda = _library("libcuda.so.1", ("memory.c", "queue.c", "launch.c", "sort.c"), runtime_functions())
+    device = ("memory.c", "queue.c", "launch.c", "sort.c", "properties.c")
+    cuda = _library("libcuda.so.1", device, runtime_functions())
     for name in ("libcublasLt.so.12", "libcusparse.so.12", "libnvJitLink.so.12"):  # looked for, but never called
         _library(name, (), {"gpu_empty"})
     blas, solver = imported(CUBLAS, "cublas"), imported(CUSOLVER, "cusolver") | imported("cupyx._cusolver", "cusolver")

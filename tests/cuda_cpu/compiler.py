@@ -14,7 +14,7 @@ import threading
 from functools import cache
 from pathlib import Path
 
-from tests.cuda_cpu.build import CACHE, HERE, module_file
+from tests.cuda_cpu.build import CACHE, HERE, module_file, written
 
 COMPILER = shutil.which("g++")
 FUSED = os.environ.get("MINICNN_CUDA_CPU_FMA") == "1"
@@ -50,10 +50,8 @@ def headers():
     folder = CACHE / hashlib.sha256(about.encode()).hexdigest()[:16]
     compiled = folder / "kernel.h.gch"
     if not compiled.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "kernel.h").write_text(text)
-        (folder / "cupy").mkdir(exist_ok=True)
-        (folder / "cupy" / "complex.cuh").write_text(COMPLEX)
+        written(f"{folder.name}/kernel.h", text)
+        written(f"{folder.name}/cupy/complex.cuh", COMPLEX)
         temporary = folder / f"kernel.{os.getpid()}"
         flags = [*FLAGS, f"-I{folder}", f"-I{include}"]
         gpp([*flags, "-x", "c++-header", str(folder / "kernel.h"), "-o", str(temporary)], None)

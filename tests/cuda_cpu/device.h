@@ -35,5 +35,8 @@ Error cudaMemGetInfo(size_t* left, size_t* total);
 int gpu_idle(void);  // whether launches are to do nothing, so that the time of the host alone can be measured
 void gpu_note(const char* name, unsigned blocks, unsigned threads);  // in the record of launches
 
+// What a block of threads may have.
+enum { MOST_THREADS = 1024, WARP = 32, SHARED = 49152 };
+
 // launch.c: runs `work(data)`; a wild access within ends it and becomes an error of the device
 void gpu_guarded(const char* name, void (*work)(void*), void* data);

@@ -131,6 +131,22 @@ def test_the_same_bits_again_and_when_resumed(gpu):
             np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
+@pytest.mark.skipif(backend.gpu_count() < 2, reason="there is one GPU")
+def test_training_on_another_gpu_than_the_current_one(gpu):
+    """The program asked for gpu:1 and then for gpu:0, which became the current one."""
+    second = backend.device("gpu:1")
+    first = backend.device("gpu:0")
+    states = []
+    for device in (first, second):
+        trainer = new_trainer(device)
+        trainer.finish_epoch()
+        trainer.restore(*trainer.state())
+        trainer.finish_epoch()
+        states.append(trainer.model.state_dict())
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(states[1][name], value, err_msg=name)
+
+
 @contextmanager
 def limited_memory(gpu, extra):
     """Within, CuPy may take so many bytes more than it has: from a pool without holes."""
@@ -158,6 +174,21 @@ def test_out_of_memory(gpu, monkeypatch):
     ):
         ops.conv2d(x.data, w, pad=1)
     assert ops.conv2d(x.data, w, pad=1).shape == (n, 32, 32, 48)  # and it goes on
+
+
+def test_out_of_memory_outside_of_ops(gpu):
+    """Moving a network, and the state of an optimiser; afterwards it goes on."""
+    model = network()
+    with limited_memory(gpu, 1000), pytest.raises(DeviceError, match=r"left\) for the network: use a smaller batch"):
+        model.to(gpu)
+    model.to(gpu)
+    optimiser = SGD(model.parameters(), 0.1, momentum=0.9)
+    for p in model.parameters():
+        p.grad = p.data * 1
+    with limited_memory(gpu, 1000), pytest.raises(DeviceError, match=r"left\) for a step of SGD: use a smaller batch"):
+        optimiser.step()
+    optimiser.step()
+    assert all(np.isfinite(value).all() for value in model.state_dict().values())
 
 
 def test_speed(gpu, capsys):
