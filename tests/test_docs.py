@@ -205,11 +205,14 @@ def test_the_table_of_joint_reconstruction():
 def test_what_is_said_of_the_search():
     """docs/proofs.md: as many tries as docs/theory/search.json has, none above its conjecture."""
     saved = json.loads((ROOT / "docs" / "theory" / "search.json").read_text())["searches"]
-    tries = sum(one["tries"] for one in saved.values())
-    assert f"{tries:,} climbs" in section(ROOT / "docs" / "proofs.md", "14. What is missing for signs")
+    climbs = sum(one["tries"] for name, one in saved.items() if name.startswith("climb"))
+    others = sum(100 * one["tries"] for name, one in saved.items() if not name.startswith("climb"))
+    said = " ".join(section(ROOT / "docs" / "proofs.md", "14. What is missing for signs").split())
+    assert f"{climbs:,} climbs and {others:,} classes" in said
     for name, one in saved.items():
         most = 1 if "k1" in name else 2**0.5
-        assert most - 1e-9 < one["largest"] < most + 1e-7
+        assert one["largest"] < most + 1e-7
+        assert one["largest"] > most - 1e-9 or not name.startswith("climb")
 
 
 def test_the_hour_on_two_cores():

@@ -19,7 +19,8 @@ from experiments.tables.table import Column
 from experiments.train.run import Run
 from minicnn.analysis.inversion import Step, crelu_steps, joint_stages
 from minicnn.data.augment import Normaliser
-from minicnn.theory.joint import Network, Stage, invert_jointly
+from minicnn.theory.joint import invert_jointly
+from minicnn.theory.piecewise import Network, Stage
 from minicnn.theory.reconstruction import METHODS
 
 

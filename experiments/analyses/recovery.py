@@ -22,8 +22,9 @@ from experiments.cli.app import UsageError
 from minicnn.ops.activation import crelu
 from minicnn.ops.conv import conv2d
 from minicnn.theory.frames import frame_bounds, layer_bounds
-from minicnn.theory.joint import Network, Stage, invert_jointly
+from minicnn.theory.joint import invert_jointly
 from minicnn.theory.operators import Convolution, TileInverse
+from minicnn.theory.piecewise import Network, Stage
 from minicnn.theory.pooled_maps import PooledConvolution
 from minicnn.theory.reconstruction import Layer, features, invert, least_squares, psnr, ratio, responses
 

@@ -24,7 +24,7 @@ from minicnn.analysis.layers import filter_layers, leaves
 from minicnn.backend import Array, array_module, device_of, to_device, to_host
 from minicnn.nn import AVR, Dropout, MaxPool2d, ReLU, Sequential
 from minicnn.ops.windows import Pad, Size
-from minicnn.theory.joint import Stage
+from minicnn.theory.piecewise import Stage
 from minicnn.theory.pooled_maps import PooledConvolution, PooledMaps
 from minicnn.theory.reconstruction import ITERATIONS, METHODS, Layer, features, invert_layer
 

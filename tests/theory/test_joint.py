@@ -1,85 +1,13 @@
-"""Images from deep features, all layers at once: the pieces against the ops, the derivative, and what comes back."""
+"""Images from deep features, all layers at once: what comes back, and what stops it."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from minicnn import ops
-from minicnn.gradcheck import check_adjoint
-from minicnn.theory.joint import Known, Network, Stage, invert_jointly, residual
-from minicnn.theory.reconstruction import Layer, invert, ratio
+from minicnn.theory.joint import invert_jointly, residual
+from minicnn.theory.piecewise import Known, Network
+from minicnn.theory.reconstruction import invert, ratio
 from tests.devices import on_devices
-
-RHO = {"relu": ops.relu, "crelu": ops.crelu, "avr": ops.avr}
-POOL = {"k": 3, "stride": 2, "pad": 0, "ceil": True}
-
-
-def make(generator, widths, activation, pooled=(), *, channels=2, scale=1.0, put=np.asarray, dtype=np.float64):
-    """Stages of 3x3 filters with pad 1 and a bias; a max pool follows those in `pooled`."""
-    stages = []
-    for i, width in enumerate(widths):
-        w = scale * generator.normal(size=(3, 3, channels, width)) / np.sqrt(9 * channels / 2)
-        layer = Layer(put(w.astype(dtype)), put((0.1 * generator.normal(size=width)).astype(dtype)), 1, 1)
-        stages.append(Stage(layer, activation, POOL if i in pooled else None))
-        channels = width * (2 if activation == "crelu" else 1)
-    return stages
-
-
-def by_ops(x, stages):
-    """The responses of the last stage."""
-    for layer, activation, pool in stages[:-1]:
-        x = RHO[activation](ops.conv2d(x, layer.w, layer.b, stride=layer.stride, pad=layer.pad))
-        x = x if pool is None else ops.max_pool2d(x, **pool)
-    layer = stages[-1].layer
-    return ops.conv2d(x, layer.w, layer.b, stride=layer.stride, pad=layer.pad)
-
-
-# --- f, on pieces ---
-
-
-@pytest.mark.parametrize("activation", RHO)
-@given(seed=st.integers(0, 2**32 - 1), pooled=st.sampled_from([(), (0,), (0, 1)]), told=st.booleans())
-def test_the_pieces_are_the_ops(activation, seed, pooled, told):
-    """Values, and with the switches of x itself the same values; the features of the last stage."""
-    generator = np.random.default_rng(seed)
-    stages = make(generator, (3, 4, 3), activation, pooled)
-    x = generator.normal(size=(2, 7, 6, 2))
-    network = Network(stages, (7, 6))
-    known = network.features(x)
-    expected = by_ops(x, stages)
-    np.testing.assert_allclose(known.y, RHO[activation](expected), atol=1e-12)
-    np.testing.assert_allclose(network.forward(x, known.switches if told else None), expected, atol=1e-12)
-    assert [s is not None for s in known.switches] == [i in pooled for i in range(2)]
-
-
-@pytest.mark.parametrize("activation", RHO)
-@given(seed=st.integers(0, 2**32 - 1), pooled=st.sampled_from([(), (0,), (1,)]), told=st.booleans())
-def test_jvp_is_the_derivative_and_vjp_its_adjoint(activation, seed, pooled, told):
-    """On the piece of x, with its own maxima or with the switches of another image."""
-    generator = np.random.default_rng(seed)
-    stages = make(generator, (3, 4, 3), activation, pooled)
-    x, d, other = generator.normal(size=(3, 2, 7, 6, 2))
-    network = Network(stages, (7, 6))
-    switches = network.features(other).switches if told else None
-    step = 1e-7
-    difference = (network.forward(x + step * d, switches) - network.forward(x - step * d, switches)) / (2 * step)
-    network.forward(x, switches)
-    np.testing.assert_allclose(network.jvp(d), difference, atol=1e-5)
-    check_adjoint(network.jvp, network.vjp, d)
-
-
-def test_switches_tell_the_signs_of_what_fired():
-    """One pixel, w = 1, z = -2 for the true image.  From x = 1, the pooled negative phase is -z, not max(-z, 0)."""
-    stage = Stage(Layer(np.ones((1, 1, 1, 1))), "crelu", {"k": 1, "stride": 1, "pad": 0, "ceil": False})
-    last = Stage(Layer(np.array([[[[0.0], [1.0]]]])), "crelu")  # reads the negative phase
-    network = Network([stage, last], 1)
-    known = network.features(np.full((1, 1, 1, 1), -2.0))
-    assert known.y.ravel().tolist() == [2, 0]
-    x = np.ones((1, 1, 1, 1))
-    assert network.forward(x).item() == 0
-    assert network.forward(x, known.switches).item() == -1
-    assert network.jvp(x).item() == -1
+from tests.theory.test_piecewise import make
 
 
 def test_residuals_by_hand():
@@ -93,9 +21,6 @@ def test_residuals_by_hand():
     r, slope = residual(z, np.array([1.0, 1, 4, 4]), "avr")
     np.testing.assert_array_equal(r, [1, 0, -1, 0])
     np.testing.assert_array_equal(slope, [1, -1, -1, 1])
-
-
-# --- the solver ---
 
 
 @pytest.mark.parametrize(("pooled", "tolerance", "most"), [((), 1e-8, 1e-6), ((0,), 1e-4, 0.05)])
@@ -189,8 +114,6 @@ STAGES = make(np.random.default_rng(0), (2,), "relu")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Network([], 5), "at least one stage"),
-        (lambda: Network([STAGES[0]._replace(activation="tanh")], 5), "crelu, relu, avr, got 'tanh'"),
         (lambda: invert_jointly(Network(STAGES, 5), Known(np.ones((1, 4, 5, 2))), low=0.0, high=1.0), "do not fit"),
         (lambda: invert_jointly(Network(STAGES, 5), Known(np.full((1, 5, 5, 2), np.nan)), low=0.0, high=1.0), "finite"),
     ],
