@@ -113,12 +113,13 @@ def main(arguments: list[str]) -> int:
                 found = known[mutant.name] = {"key": now, **run(mutant, Path(name), _test(found, mutant))._asdict()}
                 args.out.write_text(json.dumps(known, indent=1) + "\n")
             print(
-                f"[{i}/{len(chosen)}] {found['verdict']:9}{mutant.name:36}{found['by']}  {found['seconds']} s",
+                f"[{i}/{len(chosen)}] {found['verdict']:9}{mutant.name}: {found['by']}, {found['seconds']} s",
                 flush=True,
             )
     survived = [mutant.name for mutant in chosen if known[mutant.name]["verdict"] == "survived"]
-    print(f"{len(chosen) - len(survived)} of {len(chosen)} killed; {len(EQUIVALENT)} more are equivalent, not run:")
-    print("\n".join(f"  {mutant.name}: {reason}" for mutant, reason in EQUIVALENT))
+    print(f"{len(chosen) - len(survived)} of {len(chosen)} killed")
+    for mutant, reason in EQUIVALENT:
+        print(f"equivalent, not run: {mutant.name}: {reason}")
     for name in survived:
         print(f"SURVIVED: {name}", file=sys.stderr)
     return 1 if survived else 0

@@ -93,6 +93,18 @@ def test_the_box_is_kept_and_helps():
     assert ratio(x, found.x) < ratio(x, free.x)
 
 
+def test_steps_that_do_not_help_are_not_taken():
+    """A narrow ReLU network with a pool and no switches: some steps fail, and the residual never grows."""
+    generator = np.random.default_rng(1)
+    network = Network(make(generator, (3, 4, 3), "relu", (0,)), 8)
+    known = network.features(generator.uniform(0, 1, (1, 8, 8, 2)))._replace(switches=None)
+    found = invert_jointly(network, known, low=0.0, high=1.0, steps=12, inner=10)
+    change = np.diff(found.residuals[:, 0])
+    assert (change <= 0).all()
+    assert (change == 0).sum() > 2
+    assert (change < 0).sum() > 2
+
+
 def test_too_few_steps_are_not_convergence():
     generator = np.random.default_rng(0)
     network = Network(make(generator, (8, 24), "crelu"), 6)
