@@ -34,6 +34,8 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if min(args.pictures, args.rounds, args.workers) < 1:
         raise UsageError("--pictures, --rounds and --workers must be positive")
+    if args.workers > args.pictures:
+        raise UsageError(f"--workers: {args.workers} processes have nothing to do with --pictures {args.pictures}")
     print(f"{args.pictures} pictures, {args.rounds} rounds, {args.workers} processes")
     if args.dry_run:
         return 0

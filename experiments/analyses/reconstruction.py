@@ -237,6 +237,8 @@ def ratios(network: Network, data: Dataset, request: Request) -> list[Ratios]:
 
 def bounds(network: Network, data: Dataset, request: Request) -> Iterator[Finding]:
     """For some regions of each pooled layer, without bias: what comes back, and the two bounds that always hold."""
+    if not len(data.test_images):  # with pictures of the user's alone
+        return
     run, rng = network.run, Stream(0).child("regions").generator()
     x = network.normalise(data.test_images[sample(min(REGIONS, len(data.test_images)), len(data.test_images))])
     drawn, rows = {}, []

@@ -243,7 +243,7 @@ def test_an_export_is_a_few_files_and_stands_for_the_runs(finished, tmp_path, ca
     assert not (tmp_path / "runs").exists()
     pages = [(folder / "report.html").read_text() for folder in (finished / "out", tmp_path, export)]
     for name in ("ReLU (base x0.04)", "CReLU (half x0.04)"):
-        rows = [re.findall(rf">{re.escape(name)}</th>.*?</tr>", page)[0] for page in pages]
+        rows = [re.findall(rf">{re.escape(name)}</th>.*?</tr>", page, re.S)[0] for page in pages]
         numbers = [re.findall(r"\d+\.\d\d ± \d+\.\d\d", row) for row in rows]
         assert numbers[0] == numbers[1] == numbers[2]
         assert numbers[0]
