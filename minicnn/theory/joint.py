@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minicnn.backend import Array, array_module, to_host
+from minicnn.theory.operators import dot, norm, positive
 from minicnn.theory.piecewise import Known, Network
 
 STEPS, INNER = 60, 40  # of Gauss-Newton, and of conjugate gradients in each
@@ -73,10 +74,10 @@ def invert_jointly(
         raise ValueError(f"invert_jointly: features of shape {known.y.shape} are not finite or do not fit the network")
     low, high = (xp.broadcast_to(xp.asarray(a, known.y.dtype), shape) for a in (low, high))
     x = (0.5 * (low + high)).astype(known.y.dtype) if start is None else xp.clip(start, low, high)
-    size = _positive(_norm(known.y))
+    size = positive(norm(known.y))
     damping = xp.full(len(x), 1e-2, x.dtype)
     r, slope = residual(network.forward(x, known.switches), known.y, last)
-    error = _norm(r)
+    error = norm(r)
     history = [error / size]
     for step in range(1, steps + 1):
         if bool((history[-1] <= tolerance).all()):
@@ -88,7 +89,7 @@ def invert_jointly(
         candidate = xp.clip(x + d, low, high)
         z = network.forward(candidate, known.switches)
         tried, new_slope = residual(z, known.y, last)
-        better = _norm(tried) < error
+        better = norm(tried) < error
         each = better[:, None, None, None]
         x = xp.where(each, candidate, x)
         damping = xp.clip(xp.where(better, damping / 4, damping * 4), 1e-8, 1e4)
@@ -96,7 +97,7 @@ def invert_jointly(
             r, slope = tried, new_slope
         else:  # some images stay: the piece of each is that of its x
             r, slope = residual(network.forward(x, known.switches), known.y, last)
-        error = _norm(r)
+        error = norm(r)
         history.append(error / size)
         if callback is not None:
             callback(step, x)
@@ -109,34 +110,21 @@ def invert_jointly(
 def _curvature(network: Network, slope: Array, g: Array) -> Array:
     """||J g||^2 / ||g||^2 of every image: what damping is measured against."""
     along = slope * network.jvp(g)
-    return _dot(along, along) / _positive(_dot(g, g))
+    return dot(along, along) / positive(dot(g, g))
 
 
 def _cgls(network: Network, slope: Array, g: Array, free: Array, damping: Array, steps: int) -> Array:
     """d with (J' J + damping) d = g over the free pixels: conjugate gradients, from 0."""
     wide = damping[:, None, None, None]
     d, r = array_module(g).zeros_like(g), g
-    p, rr = r, _dot(r, r)
+    p, rr = r, dot(r, r)
     enough = 1e-6 * rr
     for _ in range(steps):
         q = free * network.vjp(slope * (slope * network.jvp(p))) + wide * p
-        a = (rr / _positive(_dot(p, q)))[:, None, None, None]
+        a = (rr / positive(dot(p, q)))[:, None, None, None]
         d, r = d + a * p, r - a * q
-        rr, before = _dot(r, r), rr
+        rr, before = dot(r, r), rr
         if bool((rr <= enough).all()):
             break
-        p = r + (rr / _positive(before))[:, None, None, None] * p
+        p = r + (rr / positive(before))[:, None, None, None] * p
     return d
-
-
-def _dot(a: Array, b: Array) -> Array:
-    return (a * b).reshape(len(a), -1).sum(axis=1)
-
-
-def _norm(a: Array) -> Array:
-    return array_module(a).sqrt(_dot(a, a))
-
-
-def _positive(a: Array) -> Array:
-    """a, or 1 where it is 0: a denominator."""
-    return array_module(a).where(a <= 0, 1, a)

@@ -215,3 +215,20 @@ class TileInverse:
         gram += xp.diag(xp.where(unseen, largest, little * largest) + self.damping)
         inverse = xp.linalg.inv(gram)
         return (0.5 * (inverse + inverse.T)).astype(self.conv.w.dtype)
+
+
+# Of every image of a batch.
+
+
+def dot(a: Array, b: Array) -> Array:
+    """The inner product of every image: (N, ...), (N, ...) -> (N,)."""
+    return (a * b).reshape(len(a), -1).sum(axis=1)
+
+
+def norm(a: Array) -> Array:
+    return array_module(a).sqrt(dot(a, a))
+
+
+def positive(a: Array) -> Array:
+    """a, or 1 where it is 0: a denominator.  NaN stays NaN."""
+    return array_module(a).where(a <= 0, 1, a)

@@ -26,7 +26,7 @@ from minicnn.ops.activation import crelu, crelu_inverse
 from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pair, fold
 from minicnn.theory.frames import pseudoinverse
-from minicnn.theory.operators import Convolution, check_filters
+from minicnn.theory.operators import Convolution, check_filters, dot, norm, positive
 
 METHODS = ("region", "global")  # recover_regions, least_squares
 ITERATIONS = 200  # the most steps of least squares, by default
@@ -119,26 +119,26 @@ def least_squares(
     r = z.copy()
     g = conv.synthesis(r)  # the gradient, T' r - damping x
     s = inverse(g)
-    p, gs = s.copy(), _dot(g, s)
-    r0, g0 = _positive(_norm(r)), _positive(_norm(g))
-    residuals, gradients = [_norm(r) / r0], [_norm(g) / g0]
+    p, gs = s.copy(), dot(g, s)
+    r0, g0 = positive(norm(r)), positive(norm(g))
+    residuals, gradients = [norm(r) / r0], [norm(g) / g0]
     active = gradients[0] > tolerance  # (N,)
     largest, enough = 0.0, tolerance  # ||T||, as far as it has shown; the gradient to come down to
     for step in range(1, iterations + 1):
         if not bool(active.any()):
             break
         q = conv.analysis(p)
-        largest = xp.maximum(_norm(q) / _positive(_norm(p)), largest)
-        a = xp.where(active, gs / _positive(_dot(q, q) + damping * _dot(p, p)), 0)[:, None, None, None]
+        largest = xp.maximum(norm(q) / positive(norm(p)), largest)
+        a = xp.where(active, gs / positive(dot(q, q) + damping * dot(p, p)), 0)[:, None, None, None]
         x += a * p
         r -= a * q
         g = conv.synthesis(r) - damping * x
         s = inverse(g)
-        gs, before = _dot(g, s), gs
-        p = s + (gs / _positive(before))[:, None, None, None] * p
-        residuals.append(_norm(r) / r0)
-        gradients.append(_norm(g) / g0)
-        enough = tolerance * xp.maximum(largest * _norm(r) / g0, 1)
+        gs, before = dot(g, s), gs
+        p = s + (gs / positive(before))[:, None, None, None] * p
+        residuals.append(norm(r) / r0)
+        gradients.append(norm(g) / g0)
+        enough = tolerance * xp.maximum(largest * norm(r) / g0, 1)
         active = gradients[-1] > enough
         if callback is not None:
             callback(step, x)
@@ -190,8 +190,8 @@ def invert_layer(y: Array, layer: Layer, size: Size, *, method: str, **options: 
 def ratio(x: Array, estimate: Array) -> Array:
     """||x - x'|| / ||x|| of every image: (N, ...) -> (N,), the paper's reconstruction ratio.  0/0 counts as 0."""
     xp = array_module(x)
-    error, norm = _norm(x - estimate), _norm(x)
-    return xp.where(error == 0, 0, xp.where(norm == 0, np.inf, error / _positive(norm)))
+    error, length = norm(x - estimate), norm(x)
+    return xp.where(error == 0, 0, xp.where(length == 0, np.inf, error / positive(length)))
 
 
 def psnr(x: Array, estimate: Array, *, peak: float | None = None) -> Array:
@@ -204,7 +204,7 @@ def psnr(x: Array, estimate: Array, *, peak: float | None = None) -> Array:
     flat = x.reshape(n, -1)
     span = flat.max(axis=1) - flat.min(axis=1) if peak is None else xp.full(n, peak, x.dtype)
     error = ((x - estimate) ** 2).reshape(n, -1).mean(axis=1)
-    return xp.where(error == 0, np.inf, 10 * xp.log10(_positive(span) ** 2 / _positive(error)))
+    return xp.where(error == 0, np.inf, 10 * xp.log10(positive(span) ** 2 / positive(error)))
 
 
 def _windows(where: str, z: Array, w: Array, size: Size, stride: Size, pad: Pad) -> Windows:
@@ -226,17 +226,3 @@ def _check_responses(where: str, z: Array) -> None:
         raise ValueError(f"{where}: z must be responses of shape (N, OH, OW, F), got shape {z.shape}")
     if not bool(array_module(z).isfinite(z).all()):
         raise ValueError(f"{where}: z holds NaN or infinite values")
-
-
-def _dot(a: Array, b: Array) -> Array:
-    """The inner product of every image: (N, ...), (N, ...) -> (N,)."""
-    return (a * b).reshape(len(a), -1).sum(axis=1)
-
-
-def _norm(a: Array) -> Array:
-    return array_module(a).sqrt(_dot(a, a))
-
-
-def _positive(a: Array) -> Array:
-    """a, or 1 where it is 0: a denominator.  NaN stays NaN."""
-    return array_module(a).where(a <= 0, 1, a)

@@ -153,7 +153,7 @@ MUTANTS = [
             "zip(reversed(layers), reversed(sizes[:-1]), strict=True)",
             "zip(layers, sizes[:-1], strict=True)",
         ),
-        ("10 for 20 in the decibels", "10 * xp.log10(_positive(span) ** 2", "10 * xp.log10(_positive(span)"),
+        ("10 for 20 in the decibels", "10 * xp.log10(positive(span) ** 2", "10 * xp.log10(positive(span)"),
         ("steps go on for ever", "active = gradients[-1] > enough", "active = gradients[-1] > 0"),
     ),
     *_of(
@@ -207,7 +207,7 @@ MUTANTS = [
         "joint",
         ("ReLU's zeros are values", "told = (y > 0) | (z > 0)", "told = (y > 0) | (z < 9e9)"),
         ("the box is left", "candidate = xp.clip(x + d, low, high)", "candidate = x + d"),
-        ("worse steps are taken", "better = _norm(tried) < error", "better = _norm(tried) < 2 * error"),
+        ("worse steps are taken", "better = norm(tried) < error", "better = norm(tried) < 2 * error"),
         ("the sign of the modulus", "return abs(z) - y, sign", "return abs(z) - y, -sign"),
         ("anything has converged", "residuals[-1] <= tolerance)", "residuals[-1] <= 1e9)"),
         ("uphill", "d = _cgls(network, slope, -gradient * free", "d = _cgls(network, slope, gradient * free"),
