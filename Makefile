@@ -2,10 +2,11 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help demo test lint coverage parity bench site clean
+.PHONY: help demo test slow lint coverage parity bench site clean
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
 	@echo "make test      all tests"
+	@echo "make slow      the tests that make test leaves out: GPU tests on a CPU, twice; notebooks; the site"
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
@@ -40,6 +41,9 @@ demo: .venv/runs
 
 test: .venv/installed
 	$(PY) -m pytest -n auto --dist loadfile
+
+slow: .venv/installed
+	$(PY) -m pytest -q -n auto --slow -m slow
 
 lint: .venv/installed
 	$(PY) -m ruff check .

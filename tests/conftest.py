@@ -1,4 +1,4 @@
-"""Hypothesis profiles: dev (default), ci, few, intense; HYPOTHESIS_PROFILE chooses.  And the GPU that tests find."""
+"""Hypothesis profiles (HYPOTHESIS_PROFILE): dev (default), ci, few, intense.  The GPU that tests find; slow tests."""
 
 import os
 
@@ -19,6 +19,18 @@ for name, examples in (("dev", 25), ("ci", 25), ("few", 5), ("intense", 1000)):
         suppress_health_check=[HealthCheck.too_slow],
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="also run what takes a minute or more (make slow)")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        later = pytest.mark.skip(reason="takes long: make slow runs it")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(later)
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,7 @@ def test_nothing_that_was_computed_is_committed(name):
         assert cell.cell_type == "markdown" or (cell.outputs == [] and cell.execution_count is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAYS)
 def test_it_runs(name):
     found = notebook(name)

@@ -76,6 +76,7 @@ def test_broken_links_are_found(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_all_pages_are_made_and_no_link_is_broken(tmp_path, monkeypatch):
     """Without what takes long: notebooks have tests of their own, and so has the explorer."""
     pytest.importorskip("furo", reason="pip install sphinx myst-parser furo")

@@ -17,9 +17,9 @@ So x - y is orthogonal to the span of S(m).  Conversely, if S(x) does not span, 
 orthogonal to it: the responses of S(x) do not change, and the others stay negative.   QED
 Let A be the least eigenvalue of W_S W_S' over all S = S(x).  Then sqrt(A) / 2 <= kappa <= sqrt(A) (Freeman and
 Haider). *Proof.*  Near a generic x the layer is linear, W_S': the right side.  For i in S(m), |ReLU(u) - ReLU(v)| >=
-|u - v| / 2 as u + v >= 0: the left side.   QED        On a convex set (a ball) both statements hold with S(x) for x in
-that set. Without bias K >= 2 D filters are needed: for a generic x, S(x) and S(-x) have no filter in common, and both
-must span. D filters and their negatives, which is what CReLU computes, are enough.
+|u - v| / 2 as u + v >= 0: the left side.   QED        On a convex set with inner points (a ball) both hold with S(x)
+for x in that set. Without bias K >= 2 D filters are needed: for a generic x, S(x) and S(-x) have no filter in common,
+and both must span. D filters and their negatives, which is what CReLU computes, are enough.
 
 **Modulus** is never injective without bias, as x and -x look alike.  Up to that sign it is iff every set of filters or
 its complement spans ("complement property"; Balan, Casazza and Edidin): K >= 2 D - 1.  With d(x, y) = min(||x - y||,
@@ -129,11 +129,12 @@ def relu_is_injective(W: Array) -> bool:
     D, K = host.shape
     if rank(W) < D:
         return False
+    host = host / np.maximum(np.linalg.norm(host, axis=0), 1e-300)  # lengths do not matter, but for rounding
     for chosen in itertools.combinations(range(K), D - 1):
         _, s, vt = np.linalg.svd(host[:, chosen].T, full_matrices=True)
         if D > 1 and s[-1] <= 1e-9 * s[0]:
             continue  # dependent: no hyperplane of their own
-        outside = host[:, abs(vt[-1] @ host) > 1e-9 * np.linalg.norm(host, axis=0)]
+        outside = host[:, abs(vt[-1] @ host) > 1e-9]
         if _in_a_half_space(outside):
             return False
     return True
@@ -188,9 +189,13 @@ def quiet_point(
 
 
 def has_opposites(W: np.ndarray) -> bool:
-    """Whether the filters whose negative multiple is a filter too span R^D: then ReLU is injective (as CReLU is)."""
+    """Whether the filters whose negative multiple is a filter too (up to rounding) span R^D: then ReLU is injective.
+
+    Their distance is looked at, not their cosine, which is -1 to all digits 1e-8 away from the opposite.
+    """
     unit = W / np.maximum(np.linalg.norm(W, axis=0), 1e-300)
-    paired = ((unit.T @ unit) < -1 + 1e-12).any(axis=1)
+    apart = np.linalg.norm(unit[:, :, None] + unit[:, None, :], axis=0)  # (K, K)
+    paired = (apart <= 8 * np.finfo(np.float64).eps).any(axis=1)
     return bool(paired.any()) and rank(W[:, paired]) == len(W)
 
 
@@ -241,6 +246,9 @@ def affine_modulus_is_injective(W: Array, b: Array) -> bool:
     """|W' x + b|: whether it determines x, by all sets of filters."""
     host, bias = _small("affine_modulus_is_injective", W, 2 ** W.shape[1]), to_host(b).astype(np.float64)
     D, K = host.shape
+    lengths = np.linalg.norm(host, axis=0)
+    scale = np.where(lengths > 0, lengths, 1)
+    host, bias = host / scale, bias / scale  # the equations are the same
     for bits in range(2**K):
         S = np.array([bool(bits >> i & 1) for i in range(K)])
         spans = bool(S.any()) and np.linalg.matrix_rank(host[:, S]) == D
@@ -251,7 +259,7 @@ def affine_modulus_is_injective(W: Array, b: Array) -> bool:
 
 def _solvable(A: np.ndarray, y: np.ndarray) -> bool:
     found = np.linalg.lstsq(A, y, rcond=1e-12)[0]
-    return bool(np.linalg.norm(A @ found - y) <= 1e-9 * (1 + np.linalg.norm(y)))
+    return bool(np.linalg.norm(A @ found - y) <= 1e-9 * np.linalg.norm(y))
 
 
 def verdict(W: Array, activation: str) -> Verdict:

@@ -10,10 +10,10 @@ more responses than that.  f, the network up to the responses of a layer, is pie
     relu     z where y > 0, and only that z <= 0 elsewhere:      r = z - y where y > 0, else max(z, 0)
     avr      |z|:                                               r = |z| - y
 
-**Solver.**  min ||r(x)||^2 over a box (the pixel bounds, the only prior).  Each step solves ||J d + r||^2 + damping
-||d||^2 by conjugate gradients (CGLS) over the pixels that are not held at a bound, then tries x + d cut to the box;
-steps cross pieces freely.  The damping falls by 4 after a step that helps and grows by 4 after one that does not
-(Levenberg, Marquardt), for every image by itself.
+**Solver.** min ||r(x)||^2 over a box (the pixel bounds, the only prior). Each step solves ||J d + r||^2 + damping
+(||J g|| / ||g||)^2 ||d||^2, g the gradient, by conjugate gradients (CGLS) over the pixels that are not held at a
+bound, then tries x + d cut to the box; steps cross pieces freely. The damping falls by 4 after a step that helps and
+grows by 4 after one that does not (Levenberg, Marquardt), for every image by itself.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ occur, l = sigma_min(W_x)^2 (the least that is not 0), L = sigma_max(W~)^2.  The
     ||x - x'|| / ||x||  <=  sqrt(1 - l / L)  <=  sqrt((L - l) / l)        (ours, and the paper's).
 
 Proof.  Let A be the columns with c_i r_i > 0.  ||x||^2 = c'r <= ||c|| ||r_A|| <= ||x|| ||r_A|| / sqrt(l), the last as c
-is in the range of W_x'; so l ||x||^2 <= ||r_A||^2.  (With the signs of r take A = all columns: this is the lemma.)
+is in the range of W_x'; so l ||x||^2 <= ||r_A||^2.  (With the signs of r take those with r_i != 0: this is the lemma.)
 For i in A the pooled response of that filter and sign is at least |r_i|, and no two i share one: ||r_A||^2 <=
 ||W~' x||^2 <= L ||P x||^2, P the projection onto span W~.  Finally ||x - x'||^2 <= ||x - P x||^2 = ||x||^2 - ||P x||^2.
 
@@ -156,9 +156,14 @@ def ratio_bounds(W_x: Array, W_tilde: Array) -> RatioBounds:
 
 
 def shared_bound(W_x: Array, W_tilde: Array, mu: int) -> float:
-    """sqrt(1 - l / (mu L)): the bound where up to mu columns of a filter have the same sign."""
+    """sqrt(1 - l / (mu L)): the bound where up to mu columns of a filter have the same sign.
+
+    NaN if l > mu L, which the theorem excludes: then mu is too small.
+    """
     low, high = frame_bounds(W_x).lower, frame_bounds(W_tilde).upper if W_tilde.shape[1] else 0.0
-    return math.sqrt(max(1 - low / (mu * high), 0.0)) if high else math.nan
+    if low > mu * high * (1 + 1e-12):
+        return math.nan
+    return math.sqrt(max(1 - low / (mu * high), 0.0))
 
 
 def unconditional_bound(W: Array, W_hat: Array, shifts: int) -> float:

@@ -1,11 +1,11 @@
-"""How large can the constant of the corrected complexity theorem be?  What is proved, and the one missing inequality.
+"""How large can the constant of the corrected complexity theorem be?  What is proved, and an inequality that would do.
 
 In the notation of minicnn/theory/rademacher.py, without the factor 2/L and with sums over the sample,
 
     M = sup_f |sum s f|,   P = sup_f (sum s |f|)+,   X = sup_f |sum s |f|| = max(P(s), P(-s)),
     N = sup_f sqrt(((sum s f)^2 + (sum s |f|)^2) / 2),        c* = sup over all classes of E N / E M.
 
-sqrt 2 <= c* <= sqrt 3 is proved there.  Everything that is missing for c* = sqrt 2 is
+sqrt 2 <= c* <= sqrt 3 is proved there.  What would be enough for c* = sqrt 2 is
 
     (K1)    E P^2 <= (E M)^2.
 
@@ -38,7 +38,7 @@ class Suprema(NamedTuple):
 
 
 class Ratios(NamedTuple):
-    """What the searches look at, for one class; each is at most its `MOST`, where that is proved."""
+    """What the searches look at, for one class; each is at most the number beside it, where that is proved."""
 
     theorem: float  # E N / E M, at most sqrt 3
     k1: float  # E P^2 / (E M)^2, (K1) says at most 1

@@ -17,7 +17,7 @@ from experiments.cli.app import UsageError
 @pytest.fixture
 def alone(monkeypatch):
     """None of the other frameworks is installed."""
-    monkeypatch.setattr(contenders, "find_spec", lambda package: package if package == "minicnn" else None)
+    monkeypatch.setattr(contenders, "find_spec", lambda package: package if package == "numpy" else None)
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def again(alone, monkeypatch):
         Again("Again", "old"),
     )
     monkeypatch.setitem(sys.modules, "again", types.SimpleNamespace(VARIANTS=variants))
-    monkeypatch.setitem(contenders.FRAMEWORKS, "again", contenders.Framework("Again", ("minicnn",), "again"))
+    monkeypatch.setitem(contenders.FRAMEWORKS, "again", contenders.Framework("Again", ("numpy",), "again"))
 
 
 def test_a_further_framework_is_a_module_and_an_entry(again):

@@ -117,7 +117,8 @@ def spans_everywhere_in_the_plane(W):
     angles = np.arctan2(W[1], W[0])
     critical = np.sort(np.concatenate((angles + np.pi / 2, angles - np.pi / 2)) % (2 * np.pi))
     between = (critical + np.append(critical[1:], critical[0] + 2 * np.pi)) / 2
-    for a in between:
+    widths = np.append(critical[1:], critical[0] + 2 * np.pi) - critical
+    for a in between[widths > 1e-9]:  # opposite filters have their critical angles in common
         on = W[:, np.array([np.cos(a), np.sin(a)]) @ W > 1e-9]
         if on.shape[1] < 2 or np.linalg.matrix_rank(on, tol=1e-9) < 2:
             return False
@@ -287,3 +288,24 @@ def test_many_more_filters_than_dimensions_leave_relu_undecided():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_nearly_opposite_filters_are_no_certificate():
+    """1e-7 away from opposite: where the second filter does not fire, nor the fourth, the first alone does not span."""
+    W = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 1e-7, 1.0, -1.0]])
+    assert not has_opposites(W)
+    assert not relu_is_injective(W)
+    assert relu_verdict(W).injective != YES
+    x, y = np.array([-1e-8, -1.0]), np.array([-1.5e-8, -1.0])
+    np.testing.assert_array_equal(np.maximum(W.T @ x, 0), np.maximum(W.T @ y, 0))
+    assert has_opposites(np.array([[0.1, -0.3, 0.0, 0.0], [0.7, -2.1, 1.0, -1.0]]))  # but for rounding they are
+
+
+@pytest.mark.parametrize("t", [1.0, 1e-6, 1e-12])
+def test_the_lengths_of_filters_do_not_matter(t):
+    """(e1, -e1, e2, t e3, -t e3): at -e2 only four filters fire, none of which sees e2."""
+    e = np.eye(3)
+    assert not relu_is_injective(np.stack([e[0], -e[0], e[1], t * e[2], -t * e[2]], axis=1))
+    assert relu_is_injective(np.stack([e[0], -e[0], e[1], -e[1], t * e[2], -t * e[2]], axis=1))
+    assert affine_modulus_is_injective(t * np.array([[1.0, 1.0]]), t * np.array([0.0, 1.0]))
+    assert not affine_modulus_is_injective(t * np.array([[1.0]]), t * np.array([1.0]))

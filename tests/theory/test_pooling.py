@@ -431,3 +431,10 @@ def test_bad_input(call, message):
 def test_filters_that_are_nan_are_refused():
     with pytest.raises(ValueError, match="x or the filters hold NaN"):
         pool_signal(np.array([[1.0, np.nan]]), np.array([1.0, 2.0]))
+
+
+def test_a_factor_that_is_too_small_gives_no_bound():
+    """l = 1 and L = 1/4: with mu = 4 the bound is 0, with less there is none."""
+    W_x, W_tilde = np.eye(2), np.array([[0.5], [0.0]])
+    assert shared_bound(W_x, W_tilde, 4) == 0
+    assert np.isnan(shared_bound(W_x, W_tilde, 3))

@@ -246,7 +246,7 @@ def test_steps_of_the_proof(values):
 
 
 def test_the_steps_are_sharp_where_they_can_be():
-    """Equality in steps 1 to 3: positive functions, and {(1, -1)}; so none of them can be improved."""
+    """Positive functions, and {(1, -1)}: contraction, X^2 <= P^2 + Q^2 and Kahane cannot be improved; G <= M can."""
     positive = np.array([[1.0, 2.0, 0.5], [2.0, 0.0, 1.0]])
     np.testing.assert_array_equal(np.sort(suprema(positive).P), np.sort(one_sided(positive)))
     M, P, X, N = suprema(np.array([[1.0, -1.0]]))
