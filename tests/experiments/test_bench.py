@@ -17,7 +17,7 @@ from experiments.cli.app import UsageError
 @pytest.fixture
 def alone(monkeypatch):
     """None of the other frameworks is installed."""
-    monkeypatch.setattr(contenders, "find_spec", lambda package: package if package == "numpy" else None)
+    monkeypatch.setattr(contenders, "find_spec", lambda package: package if package in ("minicnn", "numpy") else None)
 
 
 @pytest.fixture
