@@ -83,7 +83,7 @@ def test_spectrum_and_rank():
 
 
 def test_several_layers():
-    """The product of the constants holds for two layers; here it is attained by the lower one of the first."""
+    """The product of the constants holds for two layers."""
     generator = np.random.default_rng(0)
     first, second = generator.normal(size=(3, 5)), generator.normal(size=(10, 14))
     bound = through_layers([crelu_constants(first), crelu_constants(second)])
