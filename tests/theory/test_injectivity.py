@@ -309,3 +309,9 @@ def test_the_lengths_of_filters_do_not_matter(t):
     assert relu_is_injective(np.stack([e[0], -e[0], e[1], -e[1], t * e[2], -t * e[2]], axis=1))
     assert affine_modulus_is_injective(t * np.array([[1.0, 1.0]]), t * np.array([0.0, 1.0]))
     assert not affine_modulus_is_injective(t * np.array([[1.0]]), t * np.array([1.0]))
+
+
+def test_a_small_bias_is_a_bias():
+    """|x| and |x + b| determine x for every b != 0."""
+    assert affine_modulus_is_injective(np.array([[1.0, 1.0]]), np.array([0.0, 1e-10]))
+    assert not affine_modulus_is_injective(np.array([[1.0, 1.0]]), np.array([1e-10, 1e-10]))
