@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -47,21 +48,8 @@ class Step:
 
 def crelu_steps(model: Sequential) -> list[Step]:
     """The steps from the image on that can be inverted: up to the first layer that is not conv + CReLU (+ max pool)."""
-    plain = (layer for layer in filter_layers(model) if layer.source == layer.name)  # no batch normalisation
-    invertible = {layer.name: layer.conv for layer in plain if layer.is_crelu}
-    layers = [(path, module) for path, module in leaves(model) if not isinstance(module, Dropout)]
-    steps: list[Step] = []
-    i = 0
-    while i < len(layers) and layers[i][0] in invertible:
-        name = layers[i][0]
-        conv = invertible[name]
-        bias = None if conv.bias is None else conv.bias.data
-        pool, i = None, i + 2  # past the convolution and its CReLU
-        after = layers[i][1] if i < len(layers) else None
-        if isinstance(after, MaxPool2d):
-            pool, i = _pool_options(**after.options), i + 1
-        steps.append(Step(name, Layer(conv.weight.data, bias, conv.stride, conv.pad), pool))
-    return steps
+    stages = takewhile(lambda stage: stage[1].activation == "crelu", joint_stages(model).items())
+    return [Step(name, one.layer, None if one.pool is None else _pool_options(**one.pool)) for name, one in stages]
 
 
 def joint_stages(model: Sequential) -> dict[str, Stage]:
