@@ -19,6 +19,7 @@ from minicnn.theory.pooling import (
     reconstruct_signal,
     selected,
     shared_bound,
+    solve,
     theorem_matrices,
     unconditional_bound,
 )
@@ -249,14 +250,13 @@ def test_noise_adds_up_at_right_angles(drawn, seed):
     x = generator.normal(size=D)
     W_hat, z = selected(filters, pool_signal(filters, x, stride=stride), D, stride=stride)
     e = generator.normal(size=len(z))
-    clean, noisy = (W_hat @ np.linalg.lstsq(W_hat.T @ W_hat, v, rcond=1e-10)[0] for v in (z, z + e))
+    clean, noisy = (solve(W_hat, v) for v in (z, z + e))
     square = ((x - clean) ** 2).sum() + ((noisy - clean) ** 2).sum()
     assert ((x - noisy) ** 2).sum() == pytest.approx(square, rel=1e-6)
     _, s, vt = np.linalg.svd(W_hat, full_matrices=False)
     rank = int((s > 1e-9 * s[0]).sum())
     assert np.linalg.norm(noisy - clean) <= noise_gain(W_hat) * np.linalg.norm(e) * SLACK
-    worst = W_hat @ np.linalg.lstsq(W_hat.T @ W_hat, vt[rank - 1], rcond=1e-10)[0]
-    assert np.linalg.norm(worst) == pytest.approx(noise_gain(W_hat), rel=1e-6)
+    assert np.linalg.norm(solve(W_hat, vt[rank - 1])) == pytest.approx(noise_gain(W_hat), rel=1e-6)
 
 
 def test_what_no_filter_sees_enters_the_bounds_as_its_share():
