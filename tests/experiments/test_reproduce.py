@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from experiments import cifar, photos, reproduce
 from experiments.cli.app import UsageError, run_main
@@ -21,6 +22,7 @@ from experiments.reproduction.targets import TARGETS, Files, steps_of
 from experiments.train.archive import unpack
 from experiments.train.settings import asked_settings
 from minicnn.checkpoint import load, save
+from minicnn.data.dataset import DataError
 from minicnn.data.folders import picture_set
 from reference.paper import TABLE_1
 from tests.experiments.made_runs import CPU, results, tiny, write_run
@@ -511,3 +513,31 @@ def test_photographs_are_generated_once(tmp_path):
     assert (len(made.classes), len(made.train), len(made.validation)) == (10, 40, 20)
     with pytest.raises(UsageError, match="already exists"):
         photos.main(["--out", str(tmp_path / "pictures")])
+
+
+def test_pieces_of_photographs(tmp_path):
+    """Left parts are red and right parts blue: no training piece reaches into what validation judges by."""
+    for name, height in (("cat", 60), ("coffee", 90)):
+        pixels = np.zeros((height, 100, 3), np.uint8)
+        pixels[:, :70, 0] = pixels[:, 70:, 2] = 255
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+    files = [str(tmp_path / name) for name in ("cat.png", "coffee.png")]
+    photos.main(["--out", str(tmp_path / "pieces"), "--of", *files, "--train", "9", "--validation", "4"])
+    made = picture_set(tmp_path / "pieces", None)
+    assert made.classes == ("cat", "coffee")
+    assert (len(made.train), len(made.validation)) == (9, 4)
+    for part, channel in (("train", 0), ("val", 2)):
+        for path in (tmp_path / "pieces" / part).rglob("*.JPEG"):
+            with Image.open(path) as piece:
+                assert piece.width == piece.height >= 15
+                assert np.asarray(piece).mean((0, 1)).argmax() == channel
+                assert np.asarray(piece)[..., 2 - channel].max() < 40
+    Image.new("RGB", (3, 500)).save(tmp_path / "thin.png")
+    with pytest.raises(DataError, match=r"thin.png: too small to cut .*\nname another file"):
+        photos.main(["--out", str(tmp_path / "more"), "--of", files[0], str(tmp_path / "thin.png")])
+    for of, words in (([files[0]], "two photographs"), ([files[0]] * 2, "2 files called cat")):
+        with pytest.raises(UsageError, match=words):
+            photos.main(["--out", str(tmp_path / "more"), "--of", *of])
+    with pytest.raises(UsageError, match="at least 2"):
+        photos.main(["--out", str(tmp_path / "more"), "--of", *files, "--train", "1"])
+    assert not (tmp_path / "more").exists()

@@ -39,7 +39,7 @@ from experiments import (
     theory,
 )
 from experiments.cli.app import UsageError, argument_parser
-from experiments.reproduction.pictures import write_pictures
+from experiments.reproduction.pictures import of_textures, write_pictures
 from minicnn.checkpoint import CheckpointError, load
 from minicnn.data.dataset import DataError
 from minicnn.data.textures import textures
@@ -243,7 +243,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, few_textures():
         place, failed, total = Path(name), 0, 0
         if not args.only or "imagenet" in args.only:
-            write_pictures(place / "pictures", 60, 20)
+            write_pictures(place / "pictures", of_textures(60, 20))
         for command, (run, arguments, target) in commands(place).items():
             if args.only and command not in args.only:
                 continue

@@ -71,7 +71,7 @@ COMMANDS = {
     "experiments.pipeline": [["--dry-run"], shlex.split("--data pictures --pictures 2 --rounds 1 --workers 1")],
     "experiments.benchmarks.memory": [["ours", "crelu-half", "1"]],
     "experiments.reproduce": [["table1", "--dry-run"], ["table1", "--report"], ["--list"]],
-    "experiments.photos": [["--out", "new", "--train", "3", "--validation", "2"]],
+    "experiments.photos": [["--out", "new", "--train", "3", "--validation", "2"], ["--out", "new", "--of", "file.jpg"]],
     "experiments.reproduction.child": [["experiments.illustration", "--dry-run"]],
     "exercises.check": [["write_an_op", "file.py"], ["write_an_op", "file.py", "--dry-run"], ["--list"]],
     "exercises.worker": [["write_an_op", "file.py", "0", RESULT]],

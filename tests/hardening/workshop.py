@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from experiments import cifar
-from experiments.reproduction.pictures import write_pictures
+from experiments.reproduction.pictures import of_textures, write_pictures
 from minicnn.checkpoint import save
 from minicnn.data.textures import textures
 
@@ -74,7 +74,7 @@ def make_workshop(folder: Path) -> Path:
     shutil.copytree(folder / "run", folded)
     (folded / "config.json").unlink()
     (folded / "config.json").mkdir()
-    write_pictures(folder / "pictures", 20, 10)
+    write_pictures(folder / "pictures", of_textures(20, 10))
     (folder / "empty-folder").mkdir()
     for name, content in {"file": b"x", "file.npz": b"x", "file.pth": b"x", "file.svg": b"x", "file.py": b"x = (",
                           "file.jpg": b"x", "file.tar.gz": b"\x1f\x8bx", "ü ß": b"x"}.items():  # fmt: skip
