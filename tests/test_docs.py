@@ -65,7 +65,7 @@ def shown(cell, row):
         form = f".{len(digits)}{'e' if power else 'f'}"
         return value not in (None, "") and f"{float(value):{form}}" == text.replace(",", "").lstrip("+")
 
-    if cell in row.values():  # words
+    if cell in {(value or "").strip(" *%") for value in row.values()}:  # words
         return True
     mean, _, half = cell.partition(" ± ")
     low, _, high = cell.partition(" to ")
@@ -122,6 +122,27 @@ def test_results_do_not_drown_the_tree():
             text = path.read_text()
             assert max(map(len, text.splitlines())) <= 2000, path
             assert not re.search(r"(?<![\w.])/(root|home|tmp|work|mnt|Users)/", text), path
+
+
+def test_what_the_findings_say_of_parameters_and_the_recipe():
+    """Prose of docs/findings.md: a line through the two ReLU networks, and differences of single trainings."""
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    rows = {row["network"]: row for row in tables()["table-1-cifar-10-widths-x0.25-recipe-short-10-epochs"]}
+    small, large = ((float(rows[n]["parameters"]), float(rows[n]["ours: test %"]))
+                    for n in ("ReLU (base x0.25)", "ReLU (double x0.25)"))  # fmt: skip
+    slope = (large[1] - small[1]) / np.log(large[0] / small[0])
+    assert f"ReLU gains {small[1] - large[1]:.2f} points" in text
+    for name, has in (("base", "; CReLU (base) has"), ("half", ", where CReLU (half) has")):
+        row = rows[f"CReLU ({name} x0.25)"]
+        parameters, error, half = (float(row[key]) for key in ("parameters", "ours: test %", "ours: test % ±"))
+        expected = small[1] + slope * np.log(parameters / small[0])
+        assert f"would have about {expected:.1f} %{has} {error:.2f} ± {half:.2f} %" in text
+        assert f"{parameters:,.0f}" in text
+    with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
+        errors = {row["variant"]: float(row["hold_out_error"]) for row in csv.DictReader(file) if row["seed"] == "0"}
+    assert f"the looks-linear start is {errors['usual-start crelu'] - errors['hour crelu']:.2f} points worse" in text
+    lost = sorted(errors[f"sgd {act}"] - errors[f"hour {act}"] for act in ("relu", "crelu"))
+    assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
 
 
 def test_what_the_choice_of_sides_changes():
