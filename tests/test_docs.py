@@ -45,13 +45,13 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
 
 RESULTS = ROOT / "docs" / "results"
 SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
-PIECES = ROOT / "docs" / "imagenet"  # two trainings on pieces of photographs
+TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in ("ablation", "imagenet")))
 
 
 def tables():
     """The tables below docs/ by the names that documents give them: rows as dicts."""
     found = collections.defaultdict(list)
-    for path in [*(RESULTS / "tables").glob("*.csv"), *SPEED.glob("*.csv"), *PIECES.glob("*.csv")]:
+    for path in (path for folder in TABLES for path in folder.glob("*.csv")):
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
                 found[file_name(row.pop("table", path.stem))].append(row)
