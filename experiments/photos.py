@@ -8,9 +8,8 @@ nothing.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from experiments.cli.app import UsageError, argument_parser, run_main
+from experiments.cli.values import result_folder
 from experiments.reproduction.pictures import TRAIN, VALIDATION, write_pictures
 
 MODULE = "experiments.photos"
@@ -19,7 +18,7 @@ MOST = 100_000
 
 def main(arguments: list[str]) -> int:
     p = argument_parser(MODULE, __doc__)
-    p.add_argument("--out", type=Path, required=True, help="a folder that does not exist yet")
+    p.add_argument("--out", type=result_folder, required=True, help="a folder that does not exist yet")
     p.add_argument("--train", type=int, default=TRAIN, metavar="N", help=f"training pictures (default {TRAIN})")
     p.add_argument(
         "--validation", type=int, default=VALIDATION, metavar="N", help=f"validation pictures (default {VALIDATION})"
