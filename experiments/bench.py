@@ -37,6 +37,7 @@ from experiments.benchmarks.timing import matmul_peak
 from experiments.cli.app import UsageError, argument_parser, run_main
 from experiments.cli.environment import environment, processor
 from experiments.cli.files import read_json, write_json
+from experiments.cli.values import result_file, result_folder
 from experiments.tables.table import text_line
 from minicnn.backend import CPU
 from minicnn.parallel import threads
@@ -58,9 +59,11 @@ def main(arguments: list[str]) -> int:
         "--no-compile", action="store_true", help="leave out torch.compile: it takes a while for each network and batch"
     )
     p.add_argument("--all", action="store_true", help="show every contender, not only the best variant of each")
-    p.add_argument("--json", type=Path, help="write all numbers to this file")
+    p.add_argument("--json", type=result_file, help="write all numbers to this file")
     p.add_argument("--read", type=Path, help="measure nothing: show the networks of this file of --json as Markdown")
-    p.add_argument("--tables", type=Path, help="write the tables of the networks as CSV files into this folder")
+    p.add_argument(
+        "--tables", type=result_folder, help="write the tables of the networks as CSV files into this folder"
+    )
     p.add_argument("--dry-run", action="store_true", help="say what would be measured, and stop")
     args = p.parse_args(arguments)
     models, sections = _chosen("--models", args.models, networks.MODELS), _chosen("--only", args.only, SECTIONS)

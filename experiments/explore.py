@@ -17,7 +17,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from experiments.cli.app import argument_parser, get_device, hint, run_main, usage_errors
-from experiments.cli.values import check_numbers
+from experiments.cli.values import check_numbers, result_file
 from experiments.explorer.content import content
 from experiments.explorer.page import page
 from experiments.train.trained import network_options, open_trained, source
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     beside = "folders of runs, or names of networks that come with minicnn, whose filters are shown, too"
     p.add_argument("--beside", nargs="+", default=[], metavar="DIR", help=beside)
     p.add_argument("--images", type=int, default=10, help="test images in the page, one per class (default 10)")
-    p.add_argument("--out", type=Path, default=Path("explore.html"), help="default explore.html")
+    p.add_argument("--out", type=result_file, default=Path("explore.html"), help="default explore.html")
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=("images",))

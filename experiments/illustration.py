@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.cli.app import UsageError, argument_parser, run_main
+from experiments.cli.values import result_file
 from experiments.figures.illustration import FILTERS, SIGNAL, compute, draw
 from minicnn.checkpoint import atomic_write_text
 
@@ -19,7 +20,9 @@ MODULE = "experiments.illustration"
 
 def main(arguments: list[str]) -> int:
     p = argument_parser(MODULE, __doc__)
-    p.add_argument("--out", type=Path, default=Path("illustration.svg"), help="an .svg file (default illustration.svg)")
+    p.add_argument(
+        "--out", type=result_file, default=Path("illustration.svg"), help="an .svg file (default illustration.svg)"
+    )
     p.add_argument("--dry-run", action="store_true", help="say what would be drawn, and stop")
     args = p.parse_args(arguments)
     if args.out.suffix != ".svg":

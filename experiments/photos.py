@@ -13,6 +13,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.cli.app import UsageError, argument_parser, hint, run_main
+from experiments.cli.values import result_folder
 from experiments.reproduction.pictures import TRAIN, VALIDATION, of_photographs, of_textures, write_pictures
 
 MODULE = "experiments.photos"
@@ -21,7 +22,7 @@ MOST = 100_000
 
 def main(arguments: list[str]) -> int:
     p = argument_parser(MODULE, __doc__)
-    p.add_argument("--out", type=Path, required=True, help="a folder that does not exist yet")
+    p.add_argument("--out", type=result_folder, required=True, help="a folder that does not exist yet")
     p.add_argument("--of", type=Path, nargs="+", metavar="PICTURE", help="photographs to cut into pieces: two or more")
     p.add_argument("--train", type=int, default=TRAIN, metavar="N", help=f"training pictures (default {TRAIN})")
     p.add_argument(

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cli.app import UsageError, argument_parser, get_device, run_main
+from experiments.cli.values import result_folder
 from experiments.figures.phases import draw_phases
 from experiments.train.trained import Trained, network_options, open_trained, source
 from minicnn.data.dataset import DataError
@@ -47,12 +48,12 @@ def main(arguments: list[str]) -> int:
     )
     network_options(p)
     p.add_argument("--top", type=int, default=5, metavar="N", help="how many classes to show (default 5)")
-    p.add_argument("--out", type=Path, metavar="DIR", help="draw what conv1 sees of each picture, into this folder")
+    p.add_argument(
+        "--out", type=result_folder, metavar="DIR", help="draw what conv1 sees of each picture, into this folder"
+    )
     args = p.parse_args(arguments)
     if args.top < 1:
         raise UsageError(f"--top must be at least 1, got {args.top}")
-    if args.out is not None and args.out.exists() and not args.out.is_dir():
-        raise UsageError(f"--out: {args.out} is a file; name a folder")
     device = get_device(args.device)
     if args.dry_run:
         print(f"would read   {source(args)}, {', '.join(map(printable, args.pictures))}")

@@ -26,7 +26,7 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, command, run_main, usage_errors
 from experiments.cli.files import read_json, write_json
 from experiments.cli.progress import Progress
-from experiments.cli.values import check_numbers
+from experiments.cli.values import check_numbers, result_folder
 from experiments.tables.table import Column, Table
 from minicnn.random import Stream
 from minicnn.theory.class_search import GOALS, sample
@@ -73,7 +73,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--kinds", type=_words, default=list(KINDS), metavar="NAME,...", help=f"of {','.join(KINDS)}")
     p.add_argument("--starts", type=int, default=30, metavar="N", help="tries of each kind (default 30)")
     p.add_argument("--seed", type=int, default=0, help="default 0")
-    p.add_argument("--out", type=Path, default=Path("runs/search"), help="default runs/search")
+    p.add_argument("--out", type=result_folder, default=Path("runs/search"), help="default runs/search")
     p.add_argument("--dry-run", action="store_true", help="list what would be tried, and stop")
     args = p.parse_args(arguments)
     with usage_errors():

@@ -65,7 +65,7 @@ def findings(request: Request) -> Iterator[Finding]:
             tables.append(table(of_run, COLUMNS, title))
             rows += of_run
             cosines += [{"run": run.name, "layer": k, "pair": float(x)} for k, c in found.items() for x in c.pair]
-            drawn[title] = found
+            drawn[title if len(request.runs) > 1 else run.label] = found
             progress()
     draw = partial(draw_correlations, runs=drawn)
     files = {"correlation.csv": rows, "cosines.csv": cosines, "correlation.png": draw}

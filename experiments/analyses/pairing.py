@@ -122,7 +122,7 @@ def finding(source: Source, request: Request) -> Finding:
         "histograms.png": partial(
             draw_pairing_histograms,
             layers={layer.name: (layer.pairs.mu, layer.null, layer.comparison.p_value) for layer in layers},
-            title=f"Cosine of each filter with its pairing filter: {source.label}",
+            label=source.label,
         ),
     }
     first = layers[0]

@@ -80,6 +80,15 @@ def result_folder(text: str) -> Path:
     return folder
 
 
+def result_file(text: str) -> Path:
+    """For the `type` of --out: a file that is there, or can be made."""
+    file = Path(text)
+    result_folder(str(file.parent))
+    if file.is_dir():
+        raise argparse.ArgumentTypeError(f"{file} is a folder; name a file")
+    return file
+
+
 def several_of(known: Collection[str]) -> Callable[[str], list[str]]:
     """For the `type` of an option: "a,b" as a list of some of these names."""
 

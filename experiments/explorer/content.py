@@ -16,9 +16,10 @@ import numpy as np
 from experiments.cli.app import UsageError
 from experiments.train.trained import Trained
 from minicnn import ops
-from minicnn.analysis.layers import convolutions, filter_layers, leaves
+from minicnn.analysis.layers import convolutions, filter_layers
 from minicnn.analysis.pairing import expected_mu, pairing
 from minicnn.data.dataset import Dataset
+from minicnn.exchange.walk import Pool, Step, is_a, steps
 from minicnn.nn import (
     Activation,
     BatchNorm,
@@ -28,12 +29,12 @@ from minicnn.nn import (
     GlobalAvgPool,
     Linear,
     MaxPool2d,
-    Module,
     Sequential,
 )
 from minicnn.ops.windows import as_pad, as_pair
 
 LINE = 1000  # characters of a line of base64
+PICTURE = (32, 32, 3)  # the shape of every picture in the page
 ACTIVATIONS = {ops.relu: "relu", ops.avr: "avr", ops.crelu: "crelu", ops.leaky_relu: "leaky"}
 ALIGNED = 4  # bytes: arrays of float32 must begin at a multiple
 
@@ -59,46 +60,42 @@ class Arrays:
 def layers_of(model: Sequential, put: Callable[[np.ndarray], Any]) -> list[dict[str, Any]]:
     """The layers of a network, as network.js takes them; UsageError for a layer that it does not know."""
     return [
-        {"name": name, **described}
-        for name, layer in leaves(model)
-        if not isinstance(layer, (Dropout, Flatten))
-        for described in [_described(name, layer, put)]
+        {"name": step.name, **_described(step, put)}
+        for step in steps(model, PICTURE)
+        if not is_a(step.layer, Dropout) and not is_a(step.layer, Flatten)
     ]
 
 
-def _described(name: str, layer: Module, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
-    if isinstance(layer, Conv2d):
-        return _conv(layer, put)
-    if isinstance(layer, BatchNorm):
+def _described(step: Step, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+    layer: Any = step.layer
+    if is_a(layer, Conv2d):
+        stride, pad = as_pair(step.name, "stride", layer.stride), as_pad(step.name, layer.pad)
+        return {
+            "kind": "conv",
+            "w": filters(layer.weight.data, put),
+            "b": _bias(layer, put),
+            "stride": stride,
+            "pad": pad,
+        }
+    if is_a(layer, BatchNorm):
         scale, shift = layer.scale_and_shift()
         return {"kind": "norm", "scale": put(scale), "shift": put(shift)}
-    if isinstance(layer, Activation) and layer.function in ACTIVATIONS:
+    if is_a(layer, Activation) and layer.function in ACTIVATIONS:
         return {"kind": ACTIVATIONS[layer.function], **layer.options}
-    if isinstance(layer, MaxPool2d):
-        k, stride = layer.options["k"], layer.options["stride"]
-        return {
-            "kind": "maxpool",
-            "k": as_pair("MaxPool2d", "k", k),
-            "stride": as_pair("MaxPool2d", "stride", k if stride is None else stride),
-            "pad": as_pad("MaxPool2d", layer.options["pad"]),
-            "ceil": layer.options["ceil"],
-        }
-    if isinstance(layer, GlobalAvgPool):
+    if is_a(layer, MaxPool2d):
+        pool = Pool.of(step)
+        return {"kind": "maxpool", "k": pool.windows.k, "stride": pool.windows.stride, "pad": pool.around}
+    if is_a(layer, GlobalAvgPool):
         return {"kind": "mean"}
-    if isinstance(layer, Linear):
-        bias = None if layer.bias is None else put(layer.bias.data)
-        return {"kind": "linear", "w": put(layer.weight.data), "b": bias}
-    raise UsageError(f"the page cannot compute {name} ({type(layer).__name__}); it knows the paper's CIFAR networks")
+    if is_a(layer, Linear):
+        return {"kind": "linear", "w": put(layer.weight.data), "b": _bias(layer, put)}
+    raise UsageError(
+        f"the page cannot compute {step.name} ({type(layer).__name__}); it knows the paper's CIFAR networks"
+    )
 
 
-def _conv(layer: Conv2d, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:
-    return {
-        "kind": "conv",
-        "w": filters(layer.weight.data, put),
-        "b": None if layer.bias is None else put(layer.bias.data),
-        "stride": as_pair("Conv2d", "stride", layer.stride),
-        "pad": as_pad("Conv2d", layer.pad),
-    }
+def _bias(layer: Conv2d | Linear, put: Callable[[np.ndarray], Any]) -> Any:
+    return None if layer.bias is None else put(layer.bias.data)
 
 
 def filters(w: np.ndarray, put: Callable[[np.ndarray], Any]) -> dict[str, Any]:

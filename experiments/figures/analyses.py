@@ -12,23 +12,28 @@ from minicnn.analysis.correlation import Correlation
 from minicnn.theory.pooled_maps import RegionBound
 
 MARKERS = ("o", "s", "^", "D")  # of networks of one kind, which share a colour
-OURS, RANDOM = "tab:blue", "tab:red"  # the paper's colours
+RANDOM = "tab:gray"  # what is compared with a network: random filters, other pairs
+TRAINING, TEST = "tab:blue", "tab:red"
+BINS = 40
 
 
 def draw_pairing_histograms(
-    path: Path, layers: Mapping[str, tuple[np.ndarray, np.ndarray, float]], *, title: str
+    path: Path, layers: Mapping[str, tuple[np.ndarray, np.ndarray, float]], *, label: str
 ) -> None:
-    """One histogram of mu per layer: {name: (mu of the network, mu of random filters, p of the KS test)}."""
+    """One histogram of mu per layer: {name: (mu of the network, mu of random filters, p of the KS test)}.
+
+    Each has the range of its own data: by the same range for all, deep layers would be a few bars.
+    """
     columns = min(3 if len(layers) in (5, 6) else 4, len(layers))
     lines = -(-len(layers) // columns)
     figure = new_figure(path, 2.9 * columns, 2.3 * lines + 0.8)
     if figure is None:
         return
-    bins = np.linspace(-1, max(0.2, *(float(np.nanmax(mu)) for mu, _, _ in layers.values())), 50)
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
     for axes, (name, (mu, null, p)) in zip(grid, layers.items(), strict=False):
         mu, null = mu[np.isfinite(mu)], null.ravel()  # a filter of zeros has no mu
-        for values, color in ((null, RANDOM), (mu, OURS)):
+        bins = np.histogram_bin_edges(np.concatenate([mu, null]), BINS)
+        for values, color in ((null, RANDOM), (mu, network_colour(label))):
             axes.hist(values, bins, weights=np.full(len(values), 1 / len(values)), color=color, alpha=0.5)
             axes.axvline(values.mean(), color=color, lw=1.2)
         test = "p < 1e-300" if p < 1e-300 else f"p = {p:.1g}"
@@ -42,12 +47,12 @@ def draw_pairing_histograms(
     figure.legend(handles, ["random Gaussian filters", "the network"], fontsize=8, loc="outside upper right", ncols=2)
     figure.supxlabel("cosine mu of a filter with its pairing filter (-1: an exact negative)", fontsize=9)
     figure.supylabel("share of filters", fontsize=9)
-    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure.suptitle(f"Cosine of each filter with its pairing filter: {label}", fontsize=10, x=0.01, ha="left")
     save_figure(figure, path, dpi=100)
 
 
 def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Correlation]]) -> None:
-    """Signed cosines per layer of each run: pairs as dots, the middle 90 % of non-pairs as a bar."""
+    """Signed cosines per layer of each run, by label: pairs as dots, the middle 90 % of non-pairs as a bar."""
     figure = new_figure(path, 8, 3.1 * len(runs) + 0.4)
     if figure is None:
         return
@@ -59,8 +64,8 @@ def draw_correlations(path: Path, runs: Mapping[str, Mapping[str, Correlation]])
             spread = 1.64 / np.sqrt(found.dimensions)
             axes.hlines((-spread, spread), i - 0.35, i + 0.35, color="black", lw=1, ls=":")
             x = i + np.linspace(-0.25, 0.25, len(found.pair))
-            axes.plot(x, np.sort(found.pair), ".", ms=5, color=OURS)
-        axes.plot([], [], ".", color=OURS, label="pairs: the two phases of a filter")
+            axes.plot(x, np.sort(found.pair), ".", ms=5, color=network_colour(label))
+        axes.plot([], [], ".", color=network_colour(label), label="pairs: the two phases of a filter")
         axes.bar(0, 0, color=RANDOM, alpha=0.25, label="non-pairs, middle 90 %")
         axes.plot([], [], ":", color="black", label="random directions, middle 90 %")
         axes.axhline(0, color="grey", lw=0.8)
@@ -109,7 +114,7 @@ def draw_gaps(path: Path, networks: Mapping[str, tuple[Sequence[float], Sequence
     for i, (train, test, words) in enumerate(networks.values()):
         ends = float(np.mean(train)), float(np.mean(test))
         axes.plot(ends, (i, i), color="grey", lw=2, zorder=1)
-        kinds = (train, ends[0], "o", OURS, "training"), (test, ends[1], "s", RANDOM, "test")
+        kinds = (train, ends[0], "o", TRAINING, "training"), (test, ends[1], "s", TEST, "test")
         for errors, mean, mark, color, what in kinds:
             if len(errors) > 1:
                 axes.plot(errors, [i] * len(errors), mark, color=color, ms=4, alpha=0.35, mew=0)

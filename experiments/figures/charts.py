@@ -1,4 +1,4 @@
-"""The charts of the report, as SVG to put into a page: learning curves, and differences with their intervals."""
+"""The charts of the report, as SVG to put into a page: learning curves, and means with their intervals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from experiments.figures.style import NETWORKS, network_colour, new_figure
 
 STYLES = ("-", "--", ":", "-.")  # of networks of one kind, which share a colour
 INK = "C7"  # of what is no network
+WIDTH = 5.5  # inches: narrow, so that letters are large enough on a phone
 
 
 class Line(NamedTuple):
@@ -31,7 +32,7 @@ class Bar(NamedTuple):
 
 def line_chart(lines: Mapping[str, Line], *, x: str, y: str) -> str | None:
     """Lines by label, y from 0; None where matplotlib is missing."""
-    figure = new_figure(Path("learning curves"), 7, 3.4)
+    figure = new_figure(Path("learning curves"), WIDTH, 3.1)
     if figure is None:
         return None
     axes = figure.subplots()
@@ -54,12 +55,12 @@ def interval_chart(bars: Sequence[Bar], *, x: str, left: str = "", right: str = 
 
     left, right    what lies on either side of 0, such as "better" and "worse"
     """
-    figure = new_figure(Path("intervals"), 7, 0.42 * len(bars) + 0.9)
+    figure = new_figure(Path("intervals"), WIDTH, 0.36 * len(bars) + 0.8)
     if figure is None:
         return None
     axes = figure.subplots()
     for i, bar in enumerate(bars):
-        ink = network_colour(bar.label) if bar.label.partition(" ")[0] in NETWORKS else INK
+        ink = _ink(bar.label)
         if bar.low is not None and bar.high is not None:
             axes.plot((bar.low, bar.high), (i, i), color=ink, lw=2.5, solid_capstyle="round")
         axes.plot(bar.mean, i, "o", color=ink, mfc=ink if bar.low is not None else "none")
@@ -69,6 +70,38 @@ def interval_chart(bars: Sequence[Bar], *, x: str, left: str = "", right: str = 
     axes.set(xlabel=words, ylim=(len(bars) - 0.5, -0.5))
     axes.grid(alpha=0.3, axis="x")
     return _svg(figure)
+
+
+def depth_chart(lines: Mapping[str, Sequence[Bar]], *, y: str) -> str | None:
+    """Lines by label, each from layer to layer, with intervals; None where matplotlib is missing.
+
+    A bar is the mean of one layer, which is its label.
+    """
+    figure = new_figure(Path("by layer"), WIDTH, 3.1)
+    if figure is None:
+        return None
+    axes = figure.subplots()
+    layers = list(dict.fromkeys(bar.label for bars in lines.values() for bar in bars))
+    used: list[str] = []
+    for i, (label, bars) in enumerate(lines.items()):
+        ink, beside = _ink(label), 0.12 * (i - (len(lines) - 1) / 2)  # so that intervals do not hide each other
+        at = [layers.index(bar.label) + beside for bar in bars]
+        known = [(x, bar) for x, bar in zip(at, bars, strict=True) if bar.low is not None]
+        filled = ink if known else "none"
+        style = STYLES[used.count(ink) % len(STYLES)]
+        axes.plot(at, [bar.mean for bar in bars], f"o{style}", color=ink, mfc=filled, ms=4, lw=1.2, label=label)
+        axes.vlines([x for x, _ in known], [b.low for _, b in known], [b.high for _, b in known], color=ink, lw=2.5)
+        used.append(ink)
+    axes.axhline(0, color="black", lw=1)
+    axes.set_xticks(range(len(layers)), layers, fontsize=8)
+    axes.set(ylabel=y)
+    axes.grid(alpha=0.3, axis="y")
+    figure.legend(fontsize=8, loc="outside upper right", ncols=2)
+    return _svg(figure)
+
+
+def _ink(label: str) -> str:
+    return network_colour(label) if label.partition(" ")[0] in NETWORKS else INK
 
 
 def _svg(figure: Any) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.report.context import Context, Parts, data_name, value
-from experiments.report.repeats import BEHIND, Repeats, each, minus, over, repeats, tested
-from experiments.tables.html import note
+from experiments.figures.charts import Bar, depth_chart
+from experiments.report.context import Context, Parts, chart, data_name, value
+from experiments.report.repeats import BEHIND, Repeats, bars, each, minus, over, repeats, tested
+from experiments.tables.html import Html, note
 from experiments.tables.table import Column, Table
 from minicnn.analysis.statistics import Interval
 from reference.paper import TABLE_6, TABLE_S1
@@ -28,6 +29,7 @@ def table6(context: Context) -> Parts:
         caption = f"Table 6: cosines of outgoing weights, {title(networks)}"
         return [
             Table(heads, _correlations(networks), caption, "Table 6"),
+            _by_depth(networks),
             context.picture(networks.first[1] / "correlation.png", words),
         ]
 
@@ -36,6 +38,20 @@ def table6(context: Context) -> Parts:
         "are for CReLU (conv1-7) on ImageNet and not comparable with other networks; its ± is over filters."
     )
     return [*each(context, "table6", title, show), note(BEHIND), note(words)]
+
+
+def _by_depth(networks: Repeats) -> Html:
+    """The cosines of Table 6, layer by layer."""
+    layers, (pair, other, _) = networks.columns(*CORRELATION)
+    random = {layer: value(row["random_absolute"]) for layer, row in layers.items()}
+    label = networks.of[0].settings.label
+    lines = {
+        f"{label}: pairs": bars(layers, pair),
+        f"{label}: non-pairs": bars(layers, other),
+        "random directions": [Bar(layer, mean, None, None) for layer, mean in random.items() if mean is not None],
+    }
+    words = "By depth: the mean |cosine| of outgoing weights, with 95 % intervals over seeds"
+    return chart(depth_chart(lines, y="|cosine|"), words)
 
 
 def _correlations(networks: Repeats) -> list[list[Any]]:

@@ -18,6 +18,8 @@ from experiments.statements.base import SEVERITIES
 from experiments.tables.html import Html, note, tag
 from experiments.tables.table import Column, Links, Table
 
+MODELS = {"convpool": "ConvPool-CNN-C", "vgg": "VGG"}
+PROGRAMS = {"minicnn": "minicnn", "python": "Python", "numpy": "NumPy", "cupy": "CuPy"}
 PICTURES = {
     "pooling_bounds.png": "Bounds of the reconstruction after max pooling, and what random cases reach",
     "subspace_means.png": "Mean ratio of a projection on a random subspace, by dimension",
@@ -109,7 +111,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> Parts:
         s = family[0].settings
         lines.append(
             [
-                f"{context.data_of(s)}, {'All-CNN-B' if s.PHOTOGRAPHS else s.model}",
+                f"{context.data_of(s)}, {'All-CNN-B' if s.PHOTOGRAPHS else MODELS[s.model]}",
                 ", ".join(group.label for group in family),
                 f"{finished} of {planned}",
                 ", ".join(reduced) or "nothing",
@@ -117,7 +119,7 @@ def reductions(context: Context, targets: Sequence[Target]) -> Parts:
         )
     missing = [tag("li", tag("strong", f"{in_words(name)}: "), why) for name, why in context.scale.missing.items()]
     if not has_photographs(context.scale, context.files):
-        missing.append(tag("li", tag("strong", "table4, table5: "), "not run: needs --imagenet DIR"))
+        missing.append(tag("li", tag("strong", "Table 4, Table 5: "), "not run: ImageNet was not given"))
     left = [target.name for target in TARGETS.values() if target not in targets]
     if left:
         missing.append(tag("li", tag("strong", "not asked for: "), ", ".join(map(in_words, left))))
@@ -168,6 +170,9 @@ def runs(context: Context) -> Parts:
 
 
 def _environment(values: Any) -> str:
+    """Programs and machine, in words; the files of a run have everything."""
     if not isinstance(values, dict):
         return "unknown"
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    programs = [f"{name} {values[key]}" for key, name in PROGRAMS.items() if key in values]
+    system = str(values.get("platform", "an unknown system")).partition("-")[0]
+    return ", ".join([*programs, system, f"{values.get('cores', '?')} cores", f"device {values.get('device', '?')}"])

@@ -22,7 +22,7 @@ from typing import Any
 
 from experiments.report import analyses, invariance, pairs
 from experiments.report.cifar_tables import describe, paper_dataset, settings_key
-from experiments.report.context import Context, Parts, absent
+from experiments.report.context import Context, Fold, Parts, absent
 from experiments.report.groups import Group, differences, families, gap, groups, test_error
 from experiments.report.repeats import Repeats, minus, repeats
 from experiments.reproduction.scales import BASE, HALF
@@ -82,12 +82,11 @@ def board(context: Context) -> Parts:
         "number of questions."
     )
     found: Parts = [tag("p", words)]
-    for family in families(groups(context.scale.table1, context.records)):
-        if family[0].protocol == "folds":  # folds share most of their images: no interval over seeds
-            continue
-        found.append(table(describe(family[0]), [*questions(context, family)]))
-    if len(found) == 1:
-        found.append(absent("no network of Table 1 is trained at this scale."))
+    made = families(groups(context.scale.table1, context.records))
+    asked = [family for family in made if family[0].protocol != "folds"]  # folds share images: no interval over seeds
+    tables = [table(describe(family[0]), [*questions(context, family)]) for family in asked]
+    found += tables[:1] or [absent("no network of Table 1 is trained at this scale.")]
+    found += [Fold(one.caption, [one]) for one in tables[1:]]
     if any(training.settings.reductions for training in context.scale.table1):
         found.append(note("These runs are not the paper's: ", link("what that means", "#reduced"), "."))
     return found
@@ -96,14 +95,14 @@ def board(context: Context) -> Parts:
 def table(how: str, asked: Sequence[Question]) -> Table:
     ps = [question.p for question in asked if question.p is not None]
     safe = {p for p, shown in zip(ps, holm(ps), strict=True) if shown}
-    heads = [Column("question"), *(Column(head, words=True) for head in ("the paper", "measured", "verdict"))]
+    heads = [Column("question"), *(Column(head, words=True) for head in ("verdict", "the paper", "measured"))]
     heads += [Column("ours", "+.3f"), Column("95 % interval", "+.3f", ends=True), Column("how sure", words=True)]
     lines = [
         [
             q.ask,
+            Badge(q.verdict, KINDS.get(q.verdict, "so-so")),
             q.claim,
             q.measured,
-            Badge(q.verdict, KINDS.get(q.verdict, "so-so")),
             q.interval and q.interval.mean,
             q.interval,
             sure(q, safe, len(ps)),

@@ -36,7 +36,7 @@ from experiments.tables.table import Column, Table
 from experiments.train.cifar import PAPERS, CifarSettings
 from minicnn.analysis.statistics import Interval
 from minicnn.nn import describe as summarise
-from reference.paper import TABLE_1, TABLE_2, TABLE_3
+from reference.paper import METHODS, TABLE_1, TABLE_2, TABLE_3
 
 BEHIND = "Ours: ± is half the 95 % interval of the mean over networks; the paper's ± is a standard error."
 
@@ -125,7 +125,9 @@ def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[
 
 def _name(row: Any) -> str:
     """Our name for the network in a row of the paper."""
-    return CifarSettings.of(act=row.act, width=row.width).label if hasattr(row, "act") else row.label
+    if hasattr(row, "act"):
+        return CifarSettings.of(act=row.act, width=row.width).label
+    return f"VGG + CReLU {row.label}" if row.at else row.label
 
 
 def vote(group: Group) -> float | None:
@@ -181,7 +183,10 @@ def table3(context: Context) -> Parts:
 
     heads = [Column("method")]
     heads += [Column(f"{who}: {data} %", ".2f") for data in ("CIFAR-10", "CIFAR-100") for who in ("paper", "ours")]
-    lines = [[r.label, r.cifar10, ours(r.model, "cifar10"), r.cifar100, ours(r.model, "cifar100")] for r in TABLE_3]
+    lines = [
+        [METHODS.get(r.model, r.label), r.cifar10, ours(r.model, "cifar10"), r.cifar100, ours(r.model, "cifar100")]
+        for r in TABLE_3
+    ]
     words = (
         "The paper's VGG rows are votes of ten networks, the others single networks, and its VGG + CReLU row is two "
         "networks: CReLU at conv1, 3 for CIFAR-10 and at conv1, 3, 5 for CIFAR-100 (E26)."

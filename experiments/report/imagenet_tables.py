@@ -6,7 +6,7 @@ from experiments.report.context import NOT_HERE, Context, Parts, not_comparable
 from experiments.report.groups import Group, groups
 from experiments.tables.html import note
 from experiments.tables.table import Column, Table
-from reference.paper import TABLE_4, TABLE_5, parameter_counts
+from reference.paper import METHODS, TABLE_4, TABLE_5, parameter_counts
 
 TOPS = {"top1": "top-1", "top5": "top-5", "top1_ten": "top-1, ten crops", "top5_ten": "top-5, ten crops"}
 
@@ -41,6 +41,7 @@ def table5(context: Context) -> Parts:
         counts = parameter_counts("imagenet", row.model, "imagenet")
         ours = _top(made[row.model], "top1") if row.model in made else "others' work"
         printed = [getattr(row, name) for name in TOPS]
-        lines.append([row.label, f"{row.params_millions:g} M", counts and counts.corrected, *printed, ours])
+        name = METHODS.get(row.model, "CReLU " + row.label.removeprefix("CReLU "))
+        lines.append([name, f"{row.params_millions:g} M", counts and counts.corrected, *printed, ours])
     words = "Our counts are for the full networks, with the tables corrected; the errors are those of Table 4."
     return [Table(heads, lines, "Table 5: comparison on ImageNet"), note(words)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from experiments.figures.charts import Bar, interval_chart
-from experiments.report.context import Context, Parts, chart, value
-from experiments.report.repeats import BEHIND, Repeats, Row, each, over, tested
+from experiments.figures.charts import depth_chart, interval_chart
+from experiments.report.context import Context, Fold, Parts, chart, value
+from experiments.report.repeats import BEHIND, Repeats, Row, bars, each, over, tested
 from experiments.tables.html import note
 from experiments.tables.table import Column, Table
 
@@ -35,14 +35,20 @@ def figure4(context: Context) -> Parts:
         for (layer, scores), *cells in zip(layers.items(), *map(tested, found.values()), strict=True):
             own = [over(seed[network, True, "paper"] for seed in scores) for network in (0, 1)]
             lines.append([layer, *own, *cells])
-        intervals = zip(layers, map(over, found["as in the paper"]), strict=True)
-        bars = [Bar(layer, x.mean, x.low, x.high) for layer, x in intervals if x is not None and x.low is not None]
+        by_depth = {
+            label: bars(layers, ([seed[which, True, "paper"] for seed in scores] for scores in layers.values()))
+            for which, label in enumerate((relu, crelu))
+        }
+        apart = [bar for bar in bars(layers, found["as in the paper"]) if bar.low is not None]
+        drawn = interval_chart(apart, x="difference", left="less invariant", right="more invariant") if apart else None
         words = "Invariance scores by layer, of trained and untrained networks, measured three ways"
-        caption = f"Invariance score of {crelu} minus that of {relu}, as in the paper; right: CReLU is more invariant"
+        depth = f"By depth, {relu} and {crelu}: invariance scores as in the paper, with 95 % intervals over seeds"
+        caption = f"Invariance score of {crelu} minus that of {relu}, as in the paper, with 95 % intervals over seeds"
         return [
             context.picture(networks.first[1] / "invariance.png", words + networks.seed),
-            *([chart(interval_chart(bars, x="difference of the scores"), caption)] if bars else []),
-            Table(heads, lines, f"Invariance scores, {title(networks)}", "Invariance scores"),
+            chart(depth_chart(by_depth, y="invariance score"), depth),
+            *([chart(drawn, caption)] if apart else []),
+            Fold("In numbers", [Table(heads, lines, f"Invariance scores, {title(networks)}", "Invariance scores")]),
         ]
 
     words = (

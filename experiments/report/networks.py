@@ -10,6 +10,7 @@ from experiments.train.cifar import CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from reference.paper import ARCHITECTURES, CORRECTIONS, PARAMETERS
 
+ACTIVATIONS = {"relu": "ReLU", "crelu": "CReLU"}
 NOT_PRINTED = "E33"  # a padding that all ImageNet tables leave out, so not a correction of one table
 
 
@@ -41,10 +42,16 @@ def _count(family: str, key: Any) -> int:
     return CifarSettings.of(act=key[0], width=key[1]).parameters
 
 
+def _in_words(printed: Any) -> str:
+    """A cell of a table of the supplement: the shape of a kernel, or an activation."""
+    return "x".join(map(str, printed)) if isinstance(printed, tuple) else ACTIVATIONS[printed]
+
+
 def corrections() -> Table:
+    labels = {(known.family, known.key): known.label for known in ARCHITECTURES}
     lines = [
-        [slip.erratum, str(key), slip.layer, str(slip.printed), str(slip.corrected), slip.reason]
-        for (_, key), slips in CORRECTIONS.items()
+        [slip.erratum, labels[network], slip.layer, _in_words(slip.printed), _in_words(slip.corrected), slip.reason]
+        for network, slips in CORRECTIONS.items()
         for slip in slips
         if slip.erratum != NOT_PRINTED
     ]

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from experiments.report.context import Context, Parts, absent, read_results, value
-from experiments.report.repeats import BEHIND, Repeats, each, minus, over, tested
+from experiments.figures.charts import depth_chart
+from experiments.report.context import Context, Fold, Parts, absent, chart, read_results, value
+from experiments.report.repeats import BEHIND, Repeats, bars, each, minus, over, tested
 from experiments.reproduction.steps import Analysis
 from experiments.reproduction.targets import ALEXNET
-from experiments.tables.html import note
+from experiments.tables.html import Html, note
 from experiments.tables.table import Column, Table
 
-HISTOGRAMS = "histograms of the cosine of each filter with its pairing filter (blue) and of random filters (red)"
+HISTOGRAMS = "histograms of the cosine of each filter with its pairing filter (in colour) and of random filters (grey)"
 
 
 def figure1(context: Context) -> Parts:
@@ -27,15 +28,19 @@ def figure1(context: Context) -> Parts:
 
 
 def figure2(context: Context) -> Parts:
-    return [*_alexnet(context, lambda networks, title: _histograms(context, networks, 0, title)), note(BEHIND)]
+    return [*_alexnet(context, lambda networks, title: [*_histograms(context, networks, 0, title)]), note(BEHIND)]
 
 
 def figure3(context: Context) -> Parts:
     def title(networks: Repeats) -> str:
         return context.title(networks.of[1])
 
+    def show(networks: Repeats) -> Parts:
+        picture, numbers = _histograms(context, networks, 1, title(networks))
+        return [picture, _by_depth(networks), Fold("In numbers", [numbers])]
+
     words = "The paper shows conv1 to conv4 of an ImageNet network, which have no more pairs than random filters."
-    made = each(context, "figure3", title, lambda networks: _histograms(context, networks, 1, title(networks)))
+    made = each(context, "figure3", title, show)
     return [*made, note(BEHIND), note(words)]
 
 
@@ -56,7 +61,19 @@ def _source(step: Analysis, folder: Path, which: int) -> Path:
     return folder / Path(step.makes[which]).parent
 
 
-def _histograms(context: Context, networks: Repeats, which: int, title: str) -> Parts:
+def _by_depth(networks: Repeats) -> Html:
+    """How far the filters of both networks are from random ones, layer by layer."""
+    labels = [training.settings.label for training in networks.of]
+    found = [excess_by_layer(networks, which) for which in (0, 1)]
+    lines = {label: bars(of, of.values()) for label, of in zip(labels, found, strict=True)}
+    words = (
+        f"By depth, {' and '.join(labels)}: the mean cosine of pairs minus that of random filters, with 95 % intervals "
+        "over seeds. Below 0, filters are more opposed than random ones"
+    )
+    return chart(depth_chart(lines, y="cosine minus random"), words)
+
+
+def _histograms(context: Context, networks: Repeats, which: int, title: str) -> tuple[Html, Table]:
     """The picture and the means behind it; for CReLU networks (the second), also how they differ from ReLU networks."""
     found = _summaries(networks, which)
     excess = excess_by_layer(networks, which)
@@ -76,10 +93,8 @@ def _histograms(context: Context, networks: Repeats, which: int, title: str) -> 
         mean, random = over(value(of.get("mean")) for of in seeds), value(seeds[0].get("null_mean"))
         lines.append([layer, mean, random, *cells, _p(seeds[0].get("p_value"))])
     file = _source(*networks.first, which) / "histograms.png"
-    return [
-        context.picture(file, f"{title}: {HISTOGRAMS}{networks.seed}"),
-        Table(heads, lines, f"Cosines of pairs, {title}", "Cosines of pairs"),
-    ]
+    picture = context.picture(file, f"{title}: {HISTOGRAMS}{networks.seed}")
+    return picture, Table(heads, lines, f"Cosines of pairs, {title}", "Cosines of pairs")
 
 
 def excess_by_layer(networks: Repeats, which: int) -> dict[str, list[float]]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.figures.charts import Bar
 from experiments.report.context import Context, Parts, absent, read_rows, value
 from experiments.reproduction.steps import Analysis, Training
-from experiments.tables.html import Html, note, tag
+from experiments.tables.html import note, tag
 from experiments.tables.table import Bold, Links
 from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 
@@ -57,15 +58,20 @@ class Repeats:
         numbers = [[[_number(row[head]) for row in rows] for rows in layers.values()] for head in heads]
         return {layer: rows[0] for layer, rows in layers.items()}, numbers
 
-    def links(self, context: Context) -> Html:
-        """To all numbers of each seed."""
-        return note("All numbers: ", Links([(step.name, context.address(at)) for step, at in self.done.items()]).html())
+    def links(self, context: Context) -> Parts:
+        """To all numbers of each seed; an archive has no folders to link to."""
+        links = [(_name(step), context.address(at)) for step, at in self.done.items()]
+        return [note("All numbers: ", Links(links).html())] if any(address for _, address in links) else []
 
     def missing(self) -> Parts:
         """A note about what is not finished."""
-        names = [step.name for step in self.steps if step not in self.done]
-        words = f"the analys{'is' if len(names) == 1 else 'es'} {', '.join(names)} {'is' if len(names) == 1 else 'are'}"
-        return [absent(f"{words} not done.")] if names else []
+        names = [_name(step) for step in self.steps if step not in self.done]
+        return [absent(f"not analysed: {', '.join(names)}.")] if names else []
+
+
+def _name(step: Analysis) -> str:
+    """Which of several analyses it is; one of other people's filters has no seed."""
+    return f"seed {step.of[0].settings.seed}" if step.of else "these filters"
 
 
 def repeats(context: Context, target: str) -> list[Repeats]:
@@ -84,7 +90,7 @@ def each(context: Context, target: str, title: Callable[[Repeats], str], show: C
     """Per network of a target: a heading, what `show` makes of the finished analyses, and a note on the others."""
     found: Parts = []
     for networks in repeats(context, target):
-        made = [*show(networks), networks.links(context)] if networks.done else []
+        made = [*show(networks), *networks.links(context)] if networks.done else []
         found += [tag("h3", title(networks)), *made, *networks.missing()]
     return found
 
@@ -98,6 +104,12 @@ def over(values: Iterable[float | None]) -> Interval | None:
     """The mean over seeds with its interval; a network without a number does not count."""
     known = [x for x in values if x is not None and math.isfinite(x)]
     return t_interval(known) if known else None
+
+
+def bars(layers: Iterable[str], column: Iterable[Iterable[float | None]]) -> list[Bar]:
+    """The means of a column with their intervals, for a chart; a layer without a number is left out."""
+    found = zip(layers, map(over, column), strict=True)
+    return [Bar(layer, one.mean, one.low, one.high) for layer, one in found if one is not None]
 
 
 def minus(column: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> list[list[float]]:

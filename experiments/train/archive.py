@@ -134,9 +134,13 @@ def portable(command: str) -> str:
         words = shlex.split(command)
     except ValueError:  # the command was read from a file, and may be anything
         return command
-    if not any(map(os.path.isabs, words)):
+    if not any(map(_is_elsewhere, words)):
         return command
-    return shlex.join(_portable(Path(word)) if os.path.isabs(word) else word for word in words)
+    return shlex.join(_portable(Path(word)) if _is_elsewhere(word) else word for word in words)
+
+
+def _is_elsewhere(word: str) -> bool:
+    return os.path.isabs(word) or word.startswith(f"{os.pardir}{os.sep}")
 
 
 def _portable(path: Path) -> str:

@@ -21,6 +21,7 @@ from reference.paper.architectures import (
     Key,
 )
 from reference.paper.results import (
+    METHODS,
     TABLE_1,
     TABLE_2,
     TABLE_3,
@@ -51,6 +52,7 @@ __all__ = [
     "CORRECTIONS",
     "GEOMETRIES",
     "IMAGENET",
+    "METHODS",
     "MISFITS",
     "PARAMETERS",
     "SGD",

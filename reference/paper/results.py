@@ -79,6 +79,20 @@ class CifarComparisonRow:
     cifar100: float
 
 
+# What other people's methods in Tables 3 and 5 are called; the paper prints citations, or names of its own.
+METHODS = {
+    "rippel2015": "Spectral pooling (Rippel et al., 2015)",
+    "snoek2015": "Scalable Bayesian optimisation (Snoek et al., 2015)",
+    "liang2015": "Recurrent CNN (Liang and Hu, 2015)",
+    "lee2015": "Generalised pooling (Lee et al., 2015)",
+    "srivastava2015": "Highway network (Srivastava et al., 2015)",
+    "alexnet": "AlexNet (Krizhevsky et al., 2012)",
+    "friednet": "Deep Fried Convnets (Yang et al., 2015)",
+    "prunednet": "Pruned AlexNet (Han et al., 2015)",
+    "baseline": "All-CNN-B (Springenberg et al., 2014)",
+}
+
+
 # E26: the two VGG rows are votes of ten networks, the others are single networks. The single networks of VGG + CReLU
 # are at 5.94 and 26.16. Its two numbers belong to two models, (conv1,3) and (conv1,3,5).
 TABLE_3 = (

@@ -32,9 +32,12 @@ PATIENCE = 120  # seconds: for any one answer, on a busy machine
 
 
 class Browser:
-    """One tab.  `errors` are exceptions and messages of the console, `requests` the addresses that were asked for."""
+    """One tab.  `errors` are exceptions and messages of the console, `requests` the addresses that were asked for.
 
-    def __init__(self):
+    flags    more of Chromium's, such as those of a camera that is not there
+    """
+
+    def __init__(self, *flags):
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         commands, self._out = os.pipe()
         self._in, events = os.pipe()
@@ -47,7 +50,7 @@ class Browser:
                 os.set_inheritable(number, True)
 
         self._process = subprocess.Popen(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={self._folder.name}"],
+            [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={self._folder.name}"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             close_fds=False,
@@ -184,7 +187,7 @@ MEASURE = """(() => {
     width: innerWidth, scroll: root.scrollWidth, client: root.clientWidth,
     tables: sizes("table"), pictures: sizes("img[src^='data:image/png']"), charts: sizes("img[src^='data:image/svg']"),
     broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).length,
-    beyond: [...document.querySelectorAll("body *")].filter(e => !e.closest(".box, .skip, svg, .hidden")
+    beyond: [...document.querySelectorAll("body *")].filter(e => !e.closest(".box, .skip, svg, .hidden, nav ul")
       && e.getBoundingClientRect().right > root.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)),
   };
 })()"""

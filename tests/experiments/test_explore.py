@@ -234,6 +234,22 @@ def test_without_the_negative_phase_less_comes_back(page):
     page.wait_for(f"Math.abs(parseFloat($('phases-conv1').textContent.split(' ')[1]) - {before}) < 1e-3")
 
 
+def test_pooling_begins_with_a_signal_that_loses_something(page):
+    """1 and -0.6 times [1 2 1] at 1 and 4, 0.8 times [1 0 -1] at 0, by the library."""
+    filters = np.array([[1.0, 2, 1], [1, 0, -1]]).T / np.array([6**0.5, 2**0.5])
+    c = np.zeros((2, 6))
+    c[0, 1], c[0, 4], c[1, 0] = 1, -0.6, 0.8
+    x = theorem_matrices(filters, c, 8).x
+    error = np.linalg.norm(x - reconstruct_signal(filters, pool_signal(filters, x), 8)) / np.linalg.norm(x)
+    assert error > 0.3
+    assert page.run("document.querySelector('#pooling-bounds .ours .number').textContent") == f"{error:.3f}"
+    assert "promises nothing" in text(page, "pooling-words")
+    page.run("document.querySelectorAll('#pooling-sliders input').forEach((e, i) => { if (i > 1) e.value = 0; })")
+    page.run("document.querySelector('#pooling-sliders input').dispatchEvent(new Event('input'))")
+    assert page.run("document.querySelector('#pooling-bounds .ours .number').textContent") == "0.000"
+    assert text(page, "pooling-words") == ""
+
+
 def test_dragging_a_value_changes_both_sides(page):
     assert "1.4142 times" in text(page, "theorem-words")
     page.drag("#theorem-sliders input", -60)
@@ -258,6 +274,10 @@ def test_pairs_are_shown_by_their_cosine(page):
     shown = page.run("document.querySelector('#pairs-networks .pair').textContent")
     mu = sorted(page.run("page.content.pairs[0].mu"))
     assert f"{mu[1]:.2f}" in shown
+    layers = page.run("page.content.pairs[0].layers.map(({mean, random}) => [mean, random])")
+    excess = [random - mean for mean, random in layers]
+    said = page.run("document.querySelector('#pairs-networks .excess').textContent")
+    assert f"in conv1 by {excess[0]:.3f}, on average over the layers by {np.mean(excess):.3f}." in said
 
 
 def test_a_picture_of_the_readers(page, tmp_path):
@@ -277,6 +297,47 @@ def test_a_dropped_file_is_read(page):
     )
     page.wait_for("document.querySelector('#chosen figcaption').textContent === 'dropped.png'")
     assert page.run("Array.from(page.state.bytes.slice(0, 3))") == [255, 255, 255]  # transparent is white
+
+
+def test_a_pasted_picture_is_read(page):
+    """The clipboard as Ctrl-V gives it: a picture, then words."""
+    paste = "dispatchEvent(new ClipboardEvent('paste', {clipboardData: data}))"
+    page.run(
+        f"""(async () => {{ const made = document.createElement("canvas"); made.width = made.height = 40;
+        const context = made.getContext("2d"); context.fillStyle = "rgb(20, 160, 90)"; context.fillRect(0, 0, 40, 40);
+        const blob = await new Promise(resolve => made.toBlob(resolve)), data = new DataTransfer();
+        data.items.add(new File([blob], "pasted.png", {{type: "image/png"}}));
+        {paste}; }})()"""
+    )
+    page.wait_for("document.querySelector('#chosen figcaption').textContent === 'pasted.png'")
+    assert page.run("Array.from(page.state.bytes.slice(0, 3))") == [20, 160, 90]
+    page.run(f"{{ const data = new DataTransfer(); data.setData('text/plain', 'words'); {paste}; }}")
+    assert text(page, "message") == "There is no picture in the clipboard."
+    assert page.run("document.querySelector('#chosen figcaption').textContent") == "pasted.png"
+
+
+def press_camera(made, answer):
+    """A browser in which the reader has answered whether the page may use a camera, which shows a moving pattern."""
+    browser = Browser("--use-fake-device-for-media-stream", answer)
+    browser.open(made / "e.html")
+    settle(browser)
+    browser.click("#camera")
+    return browser
+
+
+def test_a_photograph_is_taken(made):
+    with contextlib.closing(press_camera(made, "--use-fake-ui-for-media-stream")) as browser:
+        browser.wait_for("document.querySelector('#chosen figcaption').textContent === 'a photograph'")
+        assert browser.run("new Set(page.state.bytes).size") > 1  # not a blank
+        assert text(browser, "message") == ""
+        assert browser.errors == []
+
+
+def test_a_reader_may_refuse_the_camera(made):
+    with contextlib.closing(press_camera(made, "--deny-permission-prompts")) as browser:
+        browser.wait_for("document.getElementById('message').textContent.startsWith('The camera cannot be used here')")
+        assert text(browser, "chosen").startswith("test image ")  # the picture that was there
+        assert browser.errors == []
 
 
 def pictures(folder):

@@ -9,7 +9,7 @@ import pytest
 
 import minicnn
 from experiments import __main__ as front
-from experiments import cifar, demo
+from experiments import bench, cifar, demo, explore, illustration, photos, predict, search
 from experiments.cli.app import program
 from experiments.cli.parser import did_you_mean
 
@@ -61,6 +61,30 @@ def test_mistakes_are_found_before_anything_is_computed(ends, monkeypatch, tmp_p
     assert code in (1, 2)
     assert message in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "result", "message"),
+    [
+        (explore, "--out", "file/e.html", "file is a file; name a folder"),
+        (explore, "--out", ".", ". is a folder; name a file"),
+        (illustration, "--out", "file/i.svg", "file is a file; name a folder"),
+        (photos, "--out", "file/pictures", "/file is a file; name a folder"),
+        (predict, "--out", "file", "file is a file; name a folder"),
+        (search, "--out", "file", "file is a file; name a folder"),
+        (bench, "--json", "file/b.json", "file is a file; name a folder"),
+        (bench, "--tables", "file", "file is a file; name a folder"),
+    ],
+    ids=lambda value: getattr(value, "MODULE", str(value)),
+)
+def test_a_result_that_cannot_be_written_is_found_out_before_the_work(
+    ends, monkeypatch, tmp_path, command, option, result, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    code, said = ends(command.main, command.MODULE, option, result, *(["picture.png"] if command is predict else []))
+    assert code == 2
+    assert re.match(f"error: argument {option}: .*{re.escape(message)}", said)
 
 
 def test_the_demo_does_not_go_on_without_the_data_that_was_named(ends, tmp_path, monkeypatch):

@@ -279,7 +279,7 @@ def test_analyses_of_several_seeds_have_intervals(paired):
     assert "conv1 0.500 ± 0.248 0.200 ± 0.248 +0.300 ± 0.000 0.100 +0.000 ± 0.248 0.372" in text
     assert "<strong>+0.300 ± 0.000</strong>" in path.read_text()
     assert "<strong>+0.000" not in path.read_text()
-    assert "All numbers: correlation-tiny-seed0 , correlation-tiny-seed1 , correlation-tiny-seed2" in text
+    assert "All numbers: seed 0 , seed 1 , seed 2" in text
     assert '<a href="analyses/correlation-tiny-seed1/">' in path.read_text()
 
 
@@ -334,7 +334,7 @@ def test_a_seed_that_is_not_analysed_is_named_and_the_others_count(paired):
     (root / "analyses" / "reconstruction-tiny-seed1" / "stamp.json").unlink()
     _, text = read(report(root, scale, ("tableS1",)))
     assert "CIFAR-10 0.9500 (1) 0.9750 (1) -0.0250 (1) 0.990 0.92 0.99" in text
-    assert "the analysis reconstruction-tiny-seed1 is not done" in text
+    assert "not analysed: seed 1." in text
 
 
 def test_histograms_of_several_seeds(paired):
@@ -348,7 +348,9 @@ def test_histograms_of_several_seeds(paired):
         files = {"half-crelu": {"conv1": numbers, "damaged": 3, "empty": {}}, "base-relu": {"conv1": relu}}
         made.append({name.format(network, seed): json.dumps(found) for network, found in files.items()})
     write_analyses(root, scale, "figure3", *made)
-    _, text = read(report(root, scale, ("figure3",)))
+    reader, text = read(report(root, scale, ("figure3",)))
+    words = [a["alt"] for name, a in reader.elements if name == "img"]
+    assert any("By depth, ReLU (base x0.04) and CReLU (half x0.04): the mean cosine" in one for one in words)
     assert "KS test: p, seed 0" in text
     # t(0.975, 1) = 12.706, s / sqrt 2 = 0.1; minus ReLU's -0.2 and -1.2: 0.1 and 0.9, half of 0.8 times 12.706
     assert "conv1 -0.400 ± 1.271 -0.200 -0.200 ± 1.271 +0.500 ± 5.082 0.2" in text
@@ -382,7 +384,26 @@ def test_invariance_is_compared_as_in_the_paper_and_like_with_like(paired):
     reader, text = read(report(root, scale, ("figure4",)))
     shown = ["21.0 ± 12.7", "32.0 ± 25.4", "+11.0 ± 12.7", "+1.0 ± 0.0", "+10.0 ± 25.4", "+10.0 ± 0.0"]
     assert f"conv1 {' '.join(shown)}" in text
-    assert any("minus that of" in a.get("alt", "") for name, a in reader.elements if name == "img")
+    words = [a["alt"] for name, a in reader.elements if name == "img"]
+    assert any("By depth, ReLU (base x0.04) and CReLU (half x0.04): invariance scores" in one for one in words)
+    assert any("minus that of" in one for one in words)
+
+
+def test_other_peoples_methods_have_names(tmp_path):
+    path = report(tmp_path, tiny(), ("table2", "table3", "table5"))
+    _, text = read(path)
+    for words in ("Highway network (Srivastava et al., 2015) 7.60", "All-CNN-B (Springenberg et al., 2014) 9.4 M"):
+        assert words in text
+    assert "VGG + CReLU (conv1,3) " in text
+    assert " CReLU (conv1,4,7) 8.6 M" in text
+    assert not re.search(r"[a-z]+2015[a-z]+", text)  # a citation key
+
+
+def test_corrections_are_in_words(tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.report.networks._count", lambda *_: 0)
+    _, text = read(report(tmp_path, tiny(), ("networks",)))
+    assert "E1 CReLU (half) conv3 3x3x96x48 3x3x96x96 half of 192 filters is 96" in text
+    assert "E4 CReLU (all) conv12 CReLU ReLU" in text
 
 
 def test_damaged_tables_leave_gaps(paired):

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.figures.charts import Bar, Line, interval_chart, line_chart
+from experiments.figures.charts import Bar, Line, depth_chart, interval_chart, line_chart
 from experiments.report import page
 from experiments.report.context import Context, chart
 from experiments.reproduction.records import Records
 from experiments.reproduction.targets import Files
 from experiments.tables.html import Html, escape, join, tag
+from experiments.train.archive import portable
 from tests.experiments.made_runs import BAD, tiny
 
 
@@ -63,6 +64,31 @@ def test_intervals_are_lines_and_a_single_network_is_a_hollow_dot():
     assert svg == interval_chart(
         [Bar("ReLU", -1, -2, 0), Bar("ReLU (one)", 1, None, None)], x="points"
     )  # to the last byte
+
+
+def test_by_depth_a_layer_has_its_mean_and_its_interval():
+    """ReLU has 1 ± 1 at conv1 and 3 at conv2; 0 is at the bottom, so conv2 is three times as high."""
+    bars = {
+        "ReLU (base)": [Bar("conv1", 1, 0, 2), Bar("conv2", 3, None, None)],
+        "random": [Bar("conv2", 0, None, None)],
+    }
+    svg = depth_chart(bars, y="score")
+    (x1, y1), (x2, y2) = points(svg)[:2]
+    assert x2 > x1
+    vertical = re.findall(r'<path d="M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s*"[^>]*stroke: #1f77b4', svg)
+    intervals = [tuple(map(float, one)) for one in vertical if one[0] == one[2]]
+    assert len(intervals) == 1  # conv2 has none
+    ((at, low, _, high),) = intervals
+    assert at == pytest.approx(x1, abs=0.01)
+    assert y1 == pytest.approx((low + high) / 2, abs=0.01)
+    assert low - y2 == pytest.approx(3 * (low - y1), abs=0.01)
+    assert svg.index("conv1") < svg.index("conv2")
+    assert "#7f7f7f" in svg  # what is no network is grey
+
+
+def test_a_command_in_a_report_has_no_path_of_a_machine():
+    assert portable("python -m x --alexnet ../data/a.npz --out runs/x") == "python -m x --alexnet a.npz --out runs/x"
+    assert portable("python -m x --data /home/me/cifar.tar.gz") == "python -m x --data cifar.tar.gz"
 
 
 def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path, monkeypatch):

@@ -11,13 +11,9 @@ const newMap = (height, width, channels) =>
 
 const likeMap = (map, data) => ({ height: map.height, width: map.width, channels: map.channels, data });
 
-/* How many windows fit, (size + before + after - k) / stride + 1, rounded down; with `ceil` up, but none that would
-   begin beyond the image and the padding before it. */
-function outputSize(size, before, after, k, stride, ceil) {
-  const room = size + before + after - k;
-  if (!ceil) return Math.floor(room / stride) + 1;
-  const count = Math.ceil(room / stride) + 1;
-  return (count - 1) * stride >= size + before ? count - 1 : count;
+/* How many windows fit.  (A pool of minicnn may round up instead; the page is given the padding that has the same effect.) */
+function outputSize(size, before, after, k, stride) {
+  return Math.floor((size + before + after - k) / stride) + 1;
 }
 
 /* y[p, f] = sum over the window of p, and over channels c, of x[., c] w[., c, f], plus b[f].  Zeros of x, of which
@@ -106,11 +102,11 @@ function creluInverse(y) {
 
 /* {y, switches}: the maximum of every window, and in which of its cells, i kw + j, the first one is. */
 function maxPool2d(x, layer) {
-  const { k, stride, pad, ceil } = layer;
+  const { k, stride, pad } = layer;
   const [[top, bottom], [left, right]] = pad;
   const C = x.channels;
-  const y = newMap(outputSize(x.height, top, bottom, k[0], stride[0], ceil),
-                   outputSize(x.width, left, right, k[1], stride[1], ceil), C);
+  const y = newMap(outputSize(x.height, top, bottom, k[0], stride[0]),
+                   outputSize(x.width, left, right, k[1], stride[1]), C);
   y.data.fill(-Infinity);
   const switches = new Int32Array(y.data.length);
   for (let row = 0; row < y.height; row++)

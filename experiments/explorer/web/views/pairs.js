@@ -27,12 +27,19 @@ const pairsView = {
       element("td", { class: "number" }, layer.random.toFixed(3))));
     const made = element("section", { class: "network" }, element("h3", {}, network.label),
       element("p", { class: "note" }, `conv1, the most opposed filters first (${network.mu.length} filters).`),
-      element("div", { class: "thumbs" }, buttons), box,
+      element("div", { class: "thumbs" }, buttons), box, element("p", { class: "excess" }, this.excess(network.layers)),
       element("table", {}, element("caption", {}, "Cosine of each filter with its pairing filter, by layer"),
-        element("thead", {}, element("tr", {}, ["layer", "-1 to 0", "mean", "random"].map(head => element("th", { scope: "col" }, head)))),
+        element("thead", {}, element("tr", {}, ["layer", "from -1 to 0", "mean", "random"].map(head => element("th", { scope: "col" }, head)))),
         element("tbody", {}, rows)));
     choose(order[0]);
     return made;
+  },
+
+  /* How much lower the cosines are than those of random filters. */
+  excess(layers) {
+    const by = layers.map(layer => layer.random - layer.mean), mean = by.reduce((a, b) => a + b, 0) / by.length;
+    return `More opposed than random filters: in ${layers[0].name} by ${by[0].toFixed(3)}, on average over the layers by ` +
+      `${mean.toFixed(3)}.`;
   },
 
   /* How many filters have which cosine; a line marks what random filters of the same shape have on average. */

@@ -11,6 +11,10 @@ const phasesView = {
   start(content) {
     this.layers = content.layers;
     this.conv1 = content.layers[0];
+    const { filters, channels } = content.layers[2].w;
+    $("phases-limits").textContent = `From conv2 the page takes ${STEPS.conv2} steps of an iteration, so the picture is rougher` +
+      (filters < channels ? `; and conv2 has ${filters} filters for the ${channels} numbers per pixel that enter it, so that ` +
+        "some is lost there with both phases, too." : ".");
     for (const name of ["phases-plus", "phases-minus"]) $(name).addEventListener("change", () => this.show());
     $("phases-half").addEventListener("click", () => {
       const half = Array.from({ length: this.conv1.w.filters / 2 }, (_, i) => 2 * i);

@@ -12,9 +12,9 @@ const poolingView = {
     this.sliders = [];
     const names = ["first filter, plus", "first filter, minus", "second filter, plus", "second filter, minus"];
     for (const [i, name] of names.entries()) {
-      const strength = element("input", { type: "range", min: 0, max: 2, step: 0.05, value: [1, 0, 0.8, 0][i],
+      const strength = element("input", { type: "range", min: 0, max: 2, step: 0.05, value: [1, 0.6, 0.8, 0][i],
         "aria-label": `${name}: strength`, oninput: () => this.signal() });
-      const place = element("input", { type: "range", min: 0, max: LENGTH - 3, step: 1, value: [1, 4, 3, 0][i],
+      const place = element("input", { type: "range", min: 0, max: LENGTH - 3, step: 1, value: [1, 4, 0, 0][i],
         "aria-label": `${name}: place`, oninput: () => this.signal() });
       this.sliders.push({ filter: Math.floor(i / 2), sign: i % 2 ? -1 : 1, strength, place });
       $("pooling-sliders").append(element("fieldset", {}, element("legend", {}, name),
@@ -68,6 +68,8 @@ const poolingView = {
     $("pooling-signal").replaceChildren(this.chart(x, back));
     $("pooling-bounds").replaceChildren(barTable([["the error, ||x - x'|| / ||x||", error, "ours"],
       ["our bound, sqrt(1 - l/L)", bounds.tight], ["the paper's bound, sqrt((L - l)/l)", bounds.paper]]));
+    $("pooling-words").textContent = bounds.paper >= 1
+      ? "The paper's bound is 1 or more, so it promises nothing: the error is never above 1." : "";
     const places = kept.map(({ filter, sign, shift, value }) =>
       `filter ${filter + 1} ${sign > 0 ? "plus" : "minus"}: ${Math.abs(value).toFixed(2)} at place ${shift}`);
     $("pooling-kept").textContent = `Of ${2 * (LENGTH - 2)} responses the pool keeps ${kept.length}: ${places.join("; ") || "nothing"}.`;
