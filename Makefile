@@ -2,7 +2,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 
-.PHONY: help demo test slow lint coverage parity bench site clean
+.PHONY: help demo test slow lint coverage parity bench gpu-check site clean
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
 	@echo "make test      all tests"
@@ -11,6 +11,7 @@ help:
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
 	@echo "make bench     speed against PyTorch, ONNX Runtime and OpenVINO (installs them), into runs/bench.json: about an hour"
+	@echo "make gpu-check try everything on your GPU (installs CuPy with CUDA's libraries), into runs/gpu-check.txt: half an hour"
 	@echo "make site      documents, notebooks, report, explorer and annotated source as pages, into build/site"
 	@echo "make clean     remove .venv and caches"
 
@@ -60,6 +61,12 @@ parity: .venv/torch
 bench: .venv/rivals
 	mkdir -p runs
 	$(PY) -m experiments.bench --json runs/bench.json
+
+# For CUDA 13: make gpu-check CUPY='cupy-cuda13x[ctk]>=14'
+CUPY ?= cupy-cuda12x[ctk]>=14
+gpu-check: .venv/installed
+	$(PY) -m pip install --quiet --disable-pip-version-check '$(CUPY)'
+	$(PY) -m experiments.gpu_check
 
 site: .venv/site
 	$(PY) site/build.py build/site

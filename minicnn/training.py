@@ -22,7 +22,9 @@ from minicnn.cluster import ALONE, Communicator, Part
 from minicnn.data.augment import Crop, Normaliser, cut
 from minicnn.data.loader import BatchSource
 from minicnn.fast.batches import on_device
+from minicnn.fast.graph import Passes
 from minicnn.nn import EMA, Module
+from minicnn.nn.fixed import problem, snapshot
 from minicnn.optim import Optimiser
 from minicnn.random import Stream
 
@@ -98,6 +100,7 @@ class Trainer:
         self.device, self.cluster = as_device(device), cluster
         self.model, self.optimiser = model.to(self.device), optimiser
         self.batches = on_device(batches, self.device)
+        self._passes = Passes(self.device, alone=cluster.size == 1)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
 
@@ -117,6 +120,7 @@ class Trainer:
         if every < 1:
             raise ValueError(f"finish_epoch: every must be at least 1, got {every}")
         pending: list[Pending] = []
+        self._look_at_the_model()
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
                 part = self.cluster.part(len(labels))
@@ -128,6 +132,7 @@ class Trainer:
                 if len(pending) >= every or self.step == len(self.batches) or stopping:
                     self._fetch(pending)
                     on_step(self)
+                    self._look_at_the_model()
                 if stopping:
                     raise Interrupted
         totals, self.totals = self.totals, Totals()
@@ -136,19 +141,29 @@ class Trainer:
 
     def _train(self, x: Array, labels: Array, part: Part) -> list[Array]:
         """One step: the loss and the number of wrong answers of the whole batch, both still on the device."""
-        x, stream = to_device(x, self.device), self.dropout.at(self.optimiser.steps, part.first)
-        with Tape() as tape:
-            logits = self.model(x, train=part, stream=stream)
-            loss = ops.softmax_cross_entropy(logits, labels, total=part.total, smoothing=self.smoothing)
-        with self.device.active():
-            wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
-        tape.backward(loss)
-        sums = self.cluster.sum_gradients(self.model.parameters(), loss.data, wrong)
+        loss, wrong = self._passes(self._pass, to_device(x, self.device), labels, part, self.optimiser.steps)
+        sums = self.cluster.sum_gradients(self.optimiser.parameters, loss, wrong)
         self.optimiser.step()
         self.optimiser.zero_grad()
         if self.average is not None:
             self.average.update()
         return sums
+
+    def _pass(self, x: Array, labels: Array, part: Part, step: int) -> tuple[Array, Array]:
+        """Forward and backward: the loss and the number of wrong answers of this part; gradients in the parameters."""
+        with Tape() as tape:
+            logits = self.model(x, train=part, stream=self.dropout.at(step, part.first))
+            loss = ops.softmax_cross_entropy(logits, labels, total=part.total, smoothing=self.smoothing)
+        with self.device.active():
+            wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
+        tape.backward(loss)
+        return loss.data, wrong
+
+    def _look_at_the_model(self) -> None:
+        """Somebody else's code may have changed what a pass computes: then a graph of it is made anew."""
+        if self._passes.possible:
+            values = [value for _, value in self.model.named_state()]
+            self._passes.look_at(values, problem(self.model), (snapshot(self.model), self.smoothing, self.dropout))
 
     def _fetch(self, pending: list[Pending]) -> None:
         """Look at the results of steps, which waits for them, and add them to the totals."""

@@ -386,8 +386,8 @@ def test_named_tests_exist(document):
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_make_targets_exist(document):
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
-    for target in re.findall(r"`make ([a-z]+)", document.read_text()) + [
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for target in re.findall(r"`make ([a-z-]+)", document.read_text()) + [
         line.removeprefix("make ").split()[0]
         for block in code(document, "")
         for line in block.splitlines()

@@ -30,6 +30,7 @@ from minicnn.fast import fused
 from minicnn.fast.cpu import elementwise, im2col, linear, norm, pool, taps, winograd, winograd_wide
 from minicnn.fast.cuda import elementwise as cuda_elementwise
 from minicnn.fast.cuda import im2col as cuda_im2col
+from minicnn.fast.cuda import linear as cuda_linear
 from minicnn.fast.cuda import loss as cuda_loss
 from minicnn.fast.cuda import muon as cuda_muon
 from minicnn.fast.cuda import norm as cuda_norm
@@ -111,6 +112,7 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
     (fused.conv2d_activated, _columns_then_activation, cuda_im2col.conv2d),
+    (ops.linear, cuda_linear.fits, cuda_linear.linear),
     (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
     (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),
     (ops.avr, cuda_elementwise.fits, cuda_elementwise.avr),

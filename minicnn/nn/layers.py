@@ -155,7 +155,7 @@ class BatchNorm(Module):
         )  # raises if x does not fit
         with device_of(values).active():  # what follows are not ops
             for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
-                running.data = (1 - self.momentum) * running.data + self.momentum * now
+                running.data[...] = (1 - self.momentum) * running.data + self.momentum * now  # where a graph finds it
         return y
 
 

@@ -96,7 +96,7 @@ def imported(module, prefix):
 
 def libraries():
     """{name: library}, built, loaded and visible to whatever is loaded later."""
-    device = ("memory.c", "queue.c", "launch.c", "sort.c", "properties.c")
+    device = ("memory.c", "queue.c", "graph.c", "launch.c", "sort.c", "properties.c")
     cuda = _library("libcuda.so.1", device, runtime_functions())
     for name in ("libcublasLt.so.12", "libcusparse.so.12", "libnvJitLink.so.12"):  # looked for, but never called
         _library(name, (), {"gpu_empty"})

@@ -68,8 +68,7 @@ static int product(Handle* handle, Product p, const void* alpha, const void* bet
         || gpu_range_problem("cublas", p.c, size * span(p.m, p.n, p.ldc, p.sc, p.count), device);
     memcpy(&p.alpha, alpha, size);
     memcpy(&p.beta, beta, size);
-    gpu_note("cublas", p.count, p.m * p.n);
-    if (!bad && p.m && p.n && p.count && !gpu_idle()) bad = gpu_enqueue(stream, "cublas", multiply, &p, sizeof p);
+    if (!bad && p.m && p.n && p.count) bad = gpu_launch(stream, "cublas", p.count, p.m * p.n, multiply, &p, sizeof p);
     gpu_unlock();
     return bad ? 13 : OK;  // CUBLAS_STATUS_EXECUTION_FAILED
 }
@@ -127,8 +126,7 @@ static void multiply_each(void* data) {
         Product p = {number, ta, tb, m, n, k, lda, ldb, ldc, count, 0, 0, 0, (void*)a, (void*)b, (void*)c};                \
         memcpy(&p.alpha, alpha, sizeof *alpha);                                                                           \
         memcpy(&p.beta, beta, sizeof *beta);                                                                              \
-        gpu_note("cublas", count, m * n);                                                                                 \
-        return gpu_idle() ? OK : gpu_enqueue(gpu_stream(handle->stream), "cublas", multiply_each, &p, sizeof p) ? 13 : OK; \
+        return gpu_launch(gpu_stream(handle->stream), "cublas", count, m * n, multiply_each, &p, sizeof p) ? 13 : OK;      \
     }
 EACH(cublasSgemmBatched, FLOAT, float)
 EACH(cublasDgemmBatched, DOUBLE, double)
@@ -150,8 +148,7 @@ typedef struct {
     }                                                                                                               \
     int name(Handle* handle, int n, const type* x, int sx, const type* y, int sy, type* result) {                   \
         Dot d = {n, sx, sy, x, y, result};                                                                          \
-        gpu_note("cublas", 1, n);                                                                                   \
-        return gpu_idle() ? OK : gpu_enqueue(gpu_stream(handle->stream), "cublas", run_##name, &d, sizeof d) ? 13 : OK; \
+        return gpu_launch(gpu_stream(handle->stream), "cublas", 1, n, run_##name, &d, sizeof d) ? 13 : OK;          \
     }
 DOT(cublasSdot_v2, float)
 DOT(cublasDdot_v2, double)

@@ -257,9 +257,8 @@ Error cuLaunchKernel(Function* f, unsigned gx, unsigned gy, unsigned gz, unsigne
             launch.offsets[i] = room;
             room += (f->sizes[i] + 15) / 16 * 16;
         }
-        gpu_note(f->name, gx * gy * gz, bx * by * bz);
-        if (!error && !gpu_idle())
-            error = gpu_enqueue(stream, f->name, run, &launch, offsetof(Launch, values) + room);
+        if (!error)
+            error = gpu_launch(stream, f->name, gx * gy * gz, bx * by * bz, run, &launch, offsetof(Launch, values) + room);
     }
     gpu_unlock();
     return error;

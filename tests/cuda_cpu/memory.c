@@ -184,6 +184,8 @@ static Error enqueue_copy(void* to, const void* from, size_t bytes, int to_devic
     Error error = stream ? gpu_error() : INVALID_HANDLE;
     if (!error && (gpu_range_problem("a copy", to, bytes, to_device) || gpu_range_problem("a copy", from, bytes, from_device)))
         error = gpu_error();
+    int within = gpu_owner(to) >= 0 && gpu_owner(to) != HOST && gpu_owner(from) >= 0 && gpu_owner(from) != HOST;
+    if (!error && *gpu_capture(stream) && !within) error = gpu_break(stream);
     if (!error && bytes) {
         Copy c = {to, from, bytes, NULL};
         if (gpu_owner(from) < 0) c.staged = memcpy(malloc(bytes), from, bytes);

@@ -33,6 +33,7 @@ struct Stream {
     int device, blocking, alive;  // a blocking stream and the default stream wait for each other
     Work *first, **last;
     Stream* next;
+    Graph* capture;  // where its work goes instead, while it is captured
 };
 
 enum { SEEN = 2 };  // devices that the program finds
@@ -101,6 +102,8 @@ const char* cudaGetErrorName(Error error) {
         case ILLEGAL_ADDRESS: return "cudaErrorIllegalAddress";
         case LAUNCH_FAILED: return "cudaErrorLaunchFailure";
         case NOT_SUPPORTED: return "cudaErrorNotSupported";
+        case CAPTURE_UNSUPPORTED: return "cudaErrorStreamCaptureUnsupported";
+        case CAPTURE_INVALIDATED: return "cudaErrorStreamCaptureInvalidated";
     }
     return "cudaErrorUnknown";
 }
@@ -200,6 +203,7 @@ static void run_some(Stream* stream) {
 }
 
 Error gpu_enqueue(Stream* stream, const char* name, void (*run)(void*), const void* data, size_t bytes) {
+    if (stream->capture) return gpu_keep(stream->capture, name, run, data, bytes);
     gpu_lock();
     Work* work = append(stream, bytes);
     work->name = name;
@@ -210,7 +214,15 @@ Error gpu_enqueue(Stream* stream, const char* name, void (*run)(void*), const vo
     return gpu_error();
 }
 
+Error gpu_launch(Stream* stream, const char* name, unsigned blocks, unsigned threads, void (*run)(void*), const void* data,
+                 size_t bytes) {
+    if (stream->capture) return gpu_keep(stream->capture, name, run, data, bytes);
+    gpu_note(name, blocks, threads);
+    return gpu_idle() ? gpu_error() : gpu_enqueue(stream, name, run, data, bytes);
+}
+
 Error gpu_wait(Stream* stream) {
+    if (stream->capture) return gpu_break(stream);
     gpu_lock();
     waits++;
     run_what_comes_before(stream, numbers + 1);
@@ -220,6 +232,9 @@ Error gpu_wait(Stream* stream) {
 }
 
 void gpu_catch_up(void) { run_until(gpu_stream(NULL), numbers); }
+
+Graph** gpu_capture(Stream* stream) { return &stream->capture; }
+int gpu_is_blocking(const Stream* stream) { return stream->blocking; }
 
 static Error new_stream(void** handle, int blocking) {
     gpu_lock();
@@ -237,7 +252,6 @@ Error cudaStreamDestroy(void* handle) {  // returns at once; what is queued ther
     Stream* stream = gpu_stream(handle);
     return stream ? (stream->alive = 0, NONE) : INVALID_HANDLE;
 }
-Error cudaStreamIsCapturing(void* handle, int* status) { return *status = 0, NONE; }
 Error cudaStreamSynchronize(void* handle) {
     Stream* stream = gpu_stream(handle);
     return stream ? gpu_wait(stream) : INVALID_HANDLE;
@@ -245,12 +259,14 @@ Error cudaStreamSynchronize(void* handle) {
 Error cudaStreamQuery(void* handle) {
     gpu_lock();
     Stream* stream = gpu_stream(handle);
+    if (stream && stream->capture) return gpu_unlock(), gpu_break(stream);
     if (stream && stream->first) run_until(stream, stream->first->number);  // whoever asks again and again gets there
     Error error = !stream ? INVALID_HANDLE : stream->first ? NOT_READY : gpu_error();
     gpu_unlock();
     return error;
 }
 Error cudaDeviceSynchronize(void) {
+    for (Stream* s = others; s; s = s->next) if (s->device == current && s->capture) return gpu_break(s);
     gpu_lock();
     gpu_wait(&defaults[current]);
     for (Stream* s = others; s; s = s->next) if (s->device == current) run_until(s, numbers);
@@ -270,6 +286,7 @@ Error cudaEventRecord(void* handle, void* stream_handle) {
     gpu_lock();
     Stream* stream = gpu_stream(stream_handle);
     Event* event = handle;
+    if (stream && stream->capture) return gpu_unlock(), gpu_break(stream);
     Error error = stream ? gpu_enqueue(stream, "record", reached, &event, sizeof event) : INVALID_HANDLE;
     if (stream) event->stream = stream, event->number = numbers;
     gpu_unlock();
@@ -280,6 +297,7 @@ Error cudaStreamWaitEvent(void* handle, void* event_handle, unsigned flags) {
     gpu_lock();
     Stream* stream = gpu_stream(handle);
     Event* event = event_handle;
+    if (stream && stream->capture) return gpu_unlock(), gpu_break(stream);
     if (stream && event->stream) {
         Work* work = append(stream, 0);
         work->name = "wait";

@@ -15,10 +15,11 @@ __device__ void philox(u64* c, u64 k0, u64 k1) {
 }
 
 // Bit j of word i is set if the 16 random bits of its element reach the threshold: a thread for each block of Philox,
-// which has bits for 16 elements.  `before` blocks belong to samples of the global batch that come before these.
-KERNEL dropout_mask(u16* words, u64 key0, u64 key1, u64 step, u64 before, INDEX threshold, INDEX count) {
+// which has bits for 16 elements.  `before` blocks belong to samples of the global batch that come before these.  In a graph
+// all of these are as they were when it was captured; `ahead` tells how many steps have passed since.
+KERNEL dropout_mask(u16* words, const u64* ahead, u64 key0, u64 key1, u64 step, u64 before, INDEX threshold, INDEX count) {
     EACH(i, count) {
-        u64 c[4] = {before + (u64)i + 1, 0, step, 1};
+        u64 c[4] = {before + (u64)i + 1, 0, ahead ? step + *ahead : step, 1};
         philox(c, key0, key1);
         unsigned word = 0;
         for (int j = 0; j < 16; j++) {

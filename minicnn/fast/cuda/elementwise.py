@@ -8,7 +8,7 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.kernels import available, launch, steps_ahead
 from minicnn.ops.dropout import rounded_rate
 from minicnn.random import LANES_PER_BLOCK, Stream
 
@@ -81,7 +81,7 @@ def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     words = xp.empty(len(x) * per_sample, np.uint16)
     key = [np.uint64(word) for word in stream.key]
     numbers = (np.uint64(stream.step), np.uint64(stream.first * per_sample))
-    launch("dropout.dropout_mask", (words,), *key, *numbers, threshold)
+    launch("dropout.dropout_mask", (words,), steps_ahead.get(), *key, *numbers, threshold)
 
     def masked(values: Array) -> Array:
         out = xp.empty(values.shape, values.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minicnn.autodiff import Grads, Pair
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, device_of
 from minicnn.fast.cuda.elementwise import activated
 from minicnn.fast.cuda.kernels import available, geometry, launch
 from minicnn.fast.cuda.sums import sum_rows
@@ -27,11 +27,13 @@ def conv2d(
 ) -> Pair:
     """ops.conv2d, any kernel, stride and pad; then ops.relu or ops.crelu, if `activation` says so."""
     check_conv2d(x, w, b)
-    xp, n, f = array_module(x), x.shape[0], w.shape[3]
+    device, n, f = device_of(x), x.shape[0], w.shape[3]
+    assert device.cuda is not None
+    xp, multiply = device.xp, device.cuda.matmul
     windows = Windows.over("conv2d", x, w.shape[:2], stride, pad)
     pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.padded_size() == windows.size
     x = xp.ascontiguousarray(x)
-    matrix = w.reshape(-1, f)  # (kh kw C, F)
+    matrix = xp.ascontiguousarray(w).reshape(-1, f)  # (kh kw C, F)
     length, numbers, (oh, ow) = len(matrix), geometry(windows, x.shape[3]), windows.out
     sample_bytes = 0 if pixels_are_rows else oh * ow * length * x.dtype.itemsize
 
@@ -45,7 +47,7 @@ def conv2d(
 
     y = xp.empty((n, oh, ow, f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
-        xp.matmul(rows(piece), matrix, out=y[piece].reshape(-1, f))
+        multiply(rows(piece), matrix, y[piece].reshape(-1, f))
     out, activation_vjp = y, None
     if activation is not None:
         out, activation_vjp = activated(activation, y, b)  # which adds the bias
@@ -58,18 +60,22 @@ def conv2d(
         for piece in pieces(n, sample_bytes, x):
             g_rows = g[piece].reshape(-1, f)
             if pixels_are_rows:
-                xp.matmul(g_rows, matrix.T, out=gx[piece].reshape(-1, length))
+                multiply(g_rows, matrix, gx[piece].reshape(-1, length), transpose_b=True)
             else:
-                launch("im2col.fold", (gx[piece],), xp.matmul(g_rows, matrix.T), *numbers)
+                columns = xp.empty((len(g_rows), length), x.dtype)
+                multiply(g_rows, matrix, columns, transpose_b=True)
+                launch("im2col.fold", (gx[piece],), columns, *numbers)
         return gx
 
     def weight_gradient(g: Array) -> Array:
         gw = xp.empty(w.shape, w.dtype)
         total = gw.reshape(-1, f)
         first, *others = pieces(n, sample_bytes, x) or [slice(0, 0)]
-        xp.matmul(rows(first).T, g[first].reshape(-1, f), out=total)
+        multiply(rows(first), g[first].reshape(-1, f), total, transpose_a=True)
         for piece in others:
-            total += xp.matmul(rows(piece).T, g[piece].reshape(-1, f))
+            summand = xp.empty(total.shape, total.dtype)
+            multiply(rows(piece), g[piece].reshape(-1, f), summand, transpose_a=True)
+            total += summand
         return gw
 
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:

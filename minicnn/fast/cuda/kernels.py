@@ -13,6 +13,7 @@ disk for the next process.
 from __future__ import annotations
 
 import os
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,10 @@ _TYPES = {  # (REAL is double, INDEX is wide) -> their types
 }
 
 DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel, and say which one failed
+
+# While a graph is captured (minicnn/fast/graph.py): where it will find the number of steps since then, a uint64.
+steps_ahead: ContextVar[Array | None] = ContextVar("the steps since a graph was captured", default=None)
+
 _modules: dict[tuple[Any, ...], Any] = {}
 _functions: dict[tuple[Any, ...], Any] = {}
 

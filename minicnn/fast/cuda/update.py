@@ -1,6 +1,7 @@
 """Optimiser steps over all parameters in one launch (Muon's, in a few, are in muon.py).
 
-The kernel finds each parameter through a table of addresses, uploaded for every step: gradients are new arrays then.
+The kernel finds each parameter through a table of addresses.  It is uploaded when an address has changed: gradients may
+be new arrays in every step; those of a graph (minicnn/fast/graph.py) are not.
 
 `sgd` and `adam` are versions of the `update` of their optimiser.  They are given rows, one array per parameter in each:
 rows[0] the parameters, rows[1] their gradients, the others what the optimiser keeps for them (its slots).
@@ -8,13 +9,14 @@ rows[0] the parameters, rows[1] their gradients, the others what the optimiser k
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from minicnn.backend import Array, array_module, device_of
-from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.kernels import launch
 from minicnn.optim import SGD, Adam
 
 Rows = Sequence[Sequence[Array]]
@@ -23,10 +25,14 @@ SHARES = 1 << 14  # threads that share the sum of squares of all gradients
 
 def fits(arrays: Sequence[Array]) -> bool:
     """Whether a kernel may have these parameters, gradients and slots by address: on one GPU, one dtype, in C order."""
-    first = arrays[0]
-    return available(first) and all(
-        a.dtype == first.dtype and device_of(a).name == device_of(first).name and a.flags.c_contiguous for a in arrays
+    where, dtype = device_of(arrays[0]), arrays[0].dtype
+    return where.cuda is not None and all(
+        a.dtype == dtype and device_of(a) is where and a.flags.c_contiguous for a in arrays
     )
+
+
+TABLES = 64  # that are kept on devices
+_tables: dict[tuple[str, int, bytes], Array] = {}  # by device, rows and contents
 
 
 def table(rows: Rows, *numbers: Sequence[int]) -> Array:
@@ -34,9 +40,16 @@ def table(rows: Rows, *numbers: Sequence[int]) -> Array:
 
     One column per parameter: (1 + rows + numbers, tensors).
     """
-    ends = np.cumsum([array.size for array in rows[0]])
+    ends = itertools.accumulate(array.size for array in rows[0])
     addresses = [[array.data.ptr for array in row] for row in rows]
-    return device_of(rows[0][0]).put(np.array([ends, *addresses, *numbers], np.int64))
+    contents = np.array([list(ends), *addresses, *numbers], np.int64)
+    device = device_of(rows[0][0])
+    key = (device.name, len(contents), contents.tobytes())
+    if key not in _tables:
+        if len(_tables) >= TABLES:
+            _tables.clear()
+        _tables[key] = device.put(contents)
+    return _tables[key]
 
 
 def norm(gradients: Sequence[Array]) -> Array:

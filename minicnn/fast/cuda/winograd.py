@@ -32,14 +32,15 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     check_conv2d(x, w, b)
     xp, device = array_module(x), device_of(x)
     assert device.cuda is not None
-    multiply = device.cuda.batched_matmul
+    multiply = device.cuda.matmul
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     n, c, f = len(x), w.shape[2], w.shape[3]
     x = xp.ascontiguousarray(x)
     tiles = TileKernels.of(windows, c, f)
     sample_bytes = 36 * tiles.per_image * (c + f) * x.dtype.itemsize
     transform = _filter_transform(device, windows.k[0], x.dtype)  # (36, r r)
-    u = xp.matmul(transform, w.reshape(-1, c * f)).reshape(36, c, f)  # U = G g G'
+    u = xp.empty((36, c, f), x.dtype)
+    multiply(transform, xp.ascontiguousarray(w).reshape(-1, c * f), u.reshape(36, c * f))  # U = G g G'
 
     def stack(piece: slice, channels: int) -> Array:
         """Memory for V or M, or their gradients, of a piece."""
@@ -48,7 +49,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     y = xp.empty((n, *windows.out, f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
         m = stack(piece, f)
-        multiply(tiles.input(x[piece], stack(piece, c)), u, m, False, False)  # M = V U
+        multiply(tiles.input(x[piece], stack(piece, c)), u, m)  # M = V U
         tiles.output(m, b, y[piece])
 
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
@@ -59,12 +60,12 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
             gm = tiles.output_adjoint(g[piece], stack(piece, f))
             if gx is not None:
                 gv = stack(piece, c)
-                multiply(gm, u, gv, False, True)  # gV = gM U'
+                multiply(gm, u, gv, transpose_b=True)  # gV = gM U'
                 tiles.input_adjoint(gv, gx[piece])
                 del gv  # the budget of a piece is for two such arrays at a time
             if needs[1]:
                 summand = xp.empty((36, c, f), x.dtype)
-                multiply(tiles.input(x[piece], stack(piece, c)), gm, summand, True, False)  # gU = V' gM
+                multiply(tiles.input(x[piece], stack(piece, c)), gm, summand, transpose_a=True)  # gU = V' gM
                 gu = summand if gu is None else gu + summand
             if needs[2] and b is not None:
                 summand = sum_rows(gm[BIAS])  # the sums of all tiles
@@ -75,7 +76,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     def filter_gradient(gu: Array) -> Array:
         """G' gU G."""
         gw = xp.empty(w.shape, w.dtype)
-        xp.matmul(transform.T, gu.reshape(36, c * f), out=gw.reshape(-1, c * f))
+        multiply(transform, gu.reshape(36, c * f), gw.reshape(-1, c * f), transpose_a=True)
         return gw
 
     return y, vjp

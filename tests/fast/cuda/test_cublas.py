@@ -5,36 +5,28 @@ import types
 
 import cupy
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn.cuda import TF32, CupyCuda, allow_tf32
 
-# As in cupy_backends/cuda/libs/cublas.pyx of CuPy 14 (the module itself does not load without libcublas).
-CONSTANTS = {
-    "CUBLAS_OP_N": 0,
-    "CUBLAS_OP_T": 1,
-    "CUBLAS_COMPUTE_32F": 68,
-    "CUBLAS_COMPUTE_32F_FAST_TF32": 77,
-    "CUBLAS_COMPUTE_64F": 70,
-    "CUBLAS_GEMM_DEFAULT": -1,
-}
+# As in cublas_api.h of CUDA 12: cublasComputeType_t and cublasGemmAlgo_t.
+COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32, GEMM_DEFAULT = 68, 70, 77, -1
 
 
-class Cublas(types.SimpleNamespace):
+class Cublas:
     """C_i = alpha op(A_i) op(B_i) + beta C_i: element (r, c) of a matrix lies at r + c ld."""
 
-    def gemmStridedBatchedEx(  # noqa: N802
+    def gemm(
         self, handle, transa, transb, m, n, k, alpha, a, a_type, lda, stride_a, b, b_type, ldb, stride_b, beta, c,
         c_type, ldc, stride_c, count, compute, algo,
     ):  # fmt: skip
-        assert (handle, algo) == (123, self.CUBLAS_GEMM_DEFAULT)
+        assert (handle, algo) == (123, GEMM_DEFAULT)
         assert a_type == b_type == c_type
         double = a_type == cupy.cuda.runtime.CUDA_R_64F
         assert double or a_type == cupy.cuda.runtime.CUDA_R_32F
         self.compute = compute
-        assert (compute == self.CUBLAS_COMPUTE_64F) == double
+        assert (compute == COMPUTE_64F) == double
         kind = ctypes.c_double if double else ctypes.c_float
         one, zero = (ctypes.cast(p, ctypes.POINTER(kind))[0] for p in (alpha, beta))
         assert (one, zero) == (1, 0)
@@ -56,22 +48,17 @@ class HostArray:
     """As much of a CuPy array as the call needs."""
 
     def __init__(self, host):
-        self.host, self.shape, self.dtype = host, host.shape, host.dtype
+        self.host, self.shape, self.dtype, self.size = host, host.shape, host.dtype, host.size
         self.data = types.SimpleNamespace(ptr=host.ctypes.data)
 
 
-@pytest.fixture
-def cublas(monkeypatch):
-    monkeypatch.delenv(TF32, raising=False)
-    monkeypatch.setitem(vars(cupy.cuda), "cublas", Cublas(**CONSTANTS))
-    return cupy.cuda.cublas
-
-
-def multiplied(a, b, transpose_a, transpose_b):
+def multiplied(cublas, a, b, transpose_a, transpose_b):
     rows, columns = a.shape[2 if transpose_a else 1], b.shape[1 if transpose_b else 2]
     out = np.full((len(a), rows, columns), np.nan, a.dtype)
     card = types.SimpleNamespace(cublas_handle=123)
-    CupyCuda(cupy, card).batched_matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b)
+    cuda = CupyCuda(cupy, card)
+    cuda._gemm = cublas.gemm
+    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b)
     return out
 
 
@@ -85,18 +72,26 @@ def test_stacks_of_matrices(data):
     given_a, given_b = (
         np.ascontiguousarray(x.transpose(0, 2, 1)) if turn else x for x, turn in ((a, turn_a), (b, turn_b))
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(vars(cupy.cuda), "cublas", Cublas(**CONSTANTS))
-        np.testing.assert_allclose(multiplied(given_a, given_b, turn_a, turn_b), a @ b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(multiplied(Cublas(), given_a, given_b, turn_a, turn_b), a @ b, rtol=1e-5, atol=1e-5)
 
 
-def test_tf32_is_off_until_asked_for(cublas, monkeypatch):
-    x = np.ones((1, 2, 2), np.float32)
-    multiplied(x, x, False, False)
-    assert cublas.compute == CONSTANTS["CUBLAS_COMPUTE_32F"]
+def test_one_matrix():
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    out = np.empty((2, 4))
+    cuda = CupyCuda(cupy, types.SimpleNamespace(cublas_handle=123))
+    cuda._gemm = Cublas().gemm
+    cuda.matmul(HostArray(a), HostArray(b), HostArray(out))
+    np.testing.assert_array_equal(out, [[20, 23, 26, 29], [56, 68, 80, 92]])
+
+
+def test_tf32_is_off_until_asked_for(monkeypatch):
+    monkeypatch.delenv(TF32, raising=False)
+    x, cublas = np.ones((1, 2, 2), np.float32), Cublas()
+    multiplied(cublas, x, x, False, False)
+    assert cublas.compute == COMPUTE_32F
     monkeypatch.setenv(TF32, "0")  # so that it is put back
     allow_tf32()
-    multiplied(x, x, False, False)
-    assert cublas.compute == CONSTANTS["CUBLAS_COMPUTE_32F_FAST_TF32"]
-    multiplied(x.astype("float64"), x.astype("float64"), False, False)
-    assert cublas.compute == CONSTANTS["CUBLAS_COMPUTE_64F"]
+    multiplied(cublas, x, x, False, False)
+    assert cublas.compute == COMPUTE_32F_FAST_TF32
+    multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
+    assert cublas.compute == COMPUTE_64F

@@ -55,6 +55,20 @@ def test_equals_the_steps_one_by_one(rule, data):
             np.testing.assert_allclose(ours.get(), theirs, rtol=tolerance, atol=tolerance)
 
 
+def test_a_table_is_uploaded_when_an_address_has_changed():
+    with standin_with_kernels() as device:
+        first, second, other = (device.put(np.ones(3)) for _ in range(3))
+        there = update.table([[first, second]], [7, 8])
+        addresses = [array.data.ptr for array in (first, second, other)]
+        np.testing.assert_array_equal(there.get(), [[3, 6], addresses[:2], [7, 8]])
+        assert update.table([[first, second]], [7, 8]) is there
+        for rows, numbers in (([[first, other]], [7, 8]), ([[first, second]], [7, 9]), ([[second, first]], [7, 8])):
+            assert update.table(rows, numbers) is not there
+        for i in range(update.TABLES):  # and then the first is forgotten
+            update.table([[first]], [i])
+        assert len(update._tables) <= update.TABLES
+
+
 def test_switched_off_there_are_no_kernels_for_the_norm_either(monkeypatch):
     monkeypatch.setenv("MINICNN_FAST", "0")
     with standin_with_kernels() as device:

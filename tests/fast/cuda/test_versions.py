@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Stream, ops, parallel
-from minicnn.fast.cuda import elementwise, im2col, kernels, loss, norm, pool, sums, winograd
+from minicnn.fast.cuda import elementwise, im2col, kernels, linear, loss, norm, pool, sums, winograd
 from minicnn.fast.dispatch import TABLE
 from minicnn.fast.fused import conv2d_activated
 from tests import draw
@@ -31,6 +31,7 @@ VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
     "im2col, activated": (conv2d_activated, im2col.conv2d, draw.activated(draw.any_conv)),
     "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
+    "linear": (ops.linear, linear.linear, draw.linear),
     "relu": (ops.relu, elementwise.relu, draw.one_array),
     "leaky_relu": (ops.leaky_relu, elementwise.leaky_relu, draw_leaky),
     "avr": (ops.avr, elementwise.avr, draw.one_array),
