@@ -14,7 +14,7 @@ from minicnn.theory.pooled_maps import RegionBound
 MARKERS = ("o", "s", "^", "D")  # of networks of one kind, which share a colour
 RANDOM = "tab:gray"  # what is compared with a network: random filters, other pairs
 TRAINING, TEST = "tab:blue", "tab:red"
-BINS = 40
+BINS = 25
 
 
 def draw_pairing_histograms(
@@ -40,6 +40,7 @@ def draw_pairing_histograms(
         axes.set_title(
             f"{name}: mean {mu.mean():.3f}, random {null.mean():.3f}\n{len(mu)} filters, KS {test}", fontsize=8
         )
+        axes.locator_params(axis="x", nbins=5)
         axes.tick_params(labelsize=8)
     for axes in grid[len(layers) :]:
         axes.set_axis_off()
