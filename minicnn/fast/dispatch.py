@@ -74,10 +74,9 @@ def _fused(name: str, fits: Condition) -> Condition:
     return condition
 
 
-def _columns_then_activation(x: Any, w: Any, b: Any = None, *, activation: str, **static: Any) -> bool:
-    """On a GPU: im2col adds the bias together with the activation; a convolution by Winograd adds it by itself."""
-    by_winograd = _chosen("winograd", cuda_winograd.fits)(x, w, **static)
-    return not by_winograd and _chosen("im2col", cuda_im2col.fits)(x, w, **static)
+def _activated(condition: Condition) -> Condition:
+    """The condition of a convolution, for one with an activation."""
+    return lambda *arrays, activation, **static: condition(*arrays, **static)
 
 
 def forced_convolution() -> str | None:
@@ -111,7 +110,8 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     # for arrays on a GPU
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
-    (fused.conv2d_activated, _columns_then_activation, cuda_im2col.conv2d),
+    (fused.conv2d_activated, _activated(_chosen("winograd", cuda_winograd.fits)), cuda_winograd.conv2d),
+    (fused.conv2d_activated, _activated(_chosen("im2col", cuda_im2col.fits)), cuda_im2col.conv2d),
     (ops.linear, cuda_linear.fits, cuda_linear.linear),
     (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
     (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),

@@ -17,7 +17,7 @@ from tests.test_training import Doubled
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not cuda_cpu.ASKED, reason="about the CPU in the place of a GPU")]
 
-MOST_LAUNCHES = 118
+MOST_LAUNCHES = 108
 SUMS = {"sum_rows", "sum_squares", "batch_norm_sums"}  # the first stage of a sum over a batch (fast/cuda/sums.py)
 
 

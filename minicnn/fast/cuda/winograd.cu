@@ -131,10 +131,31 @@ __device__ void input_transform_adjoint(REAL* gx, const REAL* gv, INDEX H, INDEX
     }
 }
 
-// Y = A' M A + bias: (36, tiles, F) -> (N, OH, OW, F); without a bias its address is 0.
+enum { IDENTITY, RELU, CRELU };  // what follows the convolution: ACTIVATIONS of winograd.py
+
+// Write `value`, the response of filter f at a pixel, as the activation makes it (as in elementwise.cu).
+__device__ void write_activated(REAL* y, REAL value, INDEX pixel, INDEX f, INDEX F, INDEX activation) {
+    if (activation == CRELU) {
+        y[pixel * 2 * F + f] = value <= 0 ? 0 : value;
+        y[pixel * 2 * F + F + f] = value >= 0 ? 0 : -value;
+    } else {
+        y[pixel * F + f] = activation == RELU && value <= 0 ? 0 : value;
+    }
+}
+
+// The gradient of that response, from the output y and its gradient g.
+__device__ REAL response_gradient(const REAL* g, const REAL* y, INDEX pixel, INDEX f, INDEX F, INDEX activation) {
+    if (activation == IDENTITY) return g[pixel * F + f];
+    if (activation == RELU) return y[pixel * F + f] > 0 ? g[pixel * F + f] : 0;
+    INDEX at = pixel * 2 * F + f;
+    REAL positive = y[at] > 0 ? g[at] : 0, negative = y[at + F] > 0 ? g[at + F] : 0;
+    return positive - negative;
+}
+
+// Y = A' M A + bias, activated: (36, tiles, F) -> (N, OH, OW, F), or 2 F by CReLU; without a bias its address is 0.
 template <int STEP>
 __device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,
-                                 INDEX columns, INDEX count) {
+                                 INDEX columns, INDEX activation, INDEX count) {
     EACH(i, count) {
         INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
         REAL half[6 * STEP];  // A' M, by columns
@@ -154,16 +175,17 @@ __device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX
             #pragma unroll
             for (int k = 0; k < STEP; k++) {
                 INDEX h = r * STEP + a, w = q * STEP + k;
-                if (h < OH && w < OW) y[((n * OH + h) * OW + w) * F + f] = bias ? out[k] + bias[f] : out[k];
+                if (h < OH && w < OW)
+                    write_activated(y, bias ? out[k] + bias[f] : out[k], (n * OH + h) * OW + w, f, F, activation);
             }
         }
     }
 }
 
-// gM = A gY A': (N, OH, OW, F) -> (36, tiles, F), zeros outside the image.
+// gM = A gY A': (N, OH, OW, F) -> (36, tiles, F), zeros outside the image; gY from g and y, the output.
 template <int STEP>
-__device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDEX OW, INDEX F, INDEX rows,
-                                         INDEX columns, INDEX count) {
+__device__ void output_transform_adjoint(REAL* gm, const REAL* g, const REAL* y, INDEX OH, INDEX OW, INDEX F, INDEX rows,
+                                         INDEX columns, INDEX activation, INDEX count) {
     EACH(i, count) {
         INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
         REAL half[6 * STEP];  // A gY, by columns
@@ -173,7 +195,7 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDE
             #pragma unroll
             for (int a = 0; a < STEP; a++) {
                 INDEX h = r * STEP + a, w = q * STEP + k;
-                d[a] = h < OH && w < OW ? g[((n * OH + h) * OW + w) * F + f] : 0;
+                d[a] = h < OH && w < OW ? response_gradient(g, y, (n * OH + h) * OW + w, f, F, activation) : 0;
             }
             output_points_adjoint<STEP>(d, half + 6 * k);
         }
@@ -202,12 +224,12 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, INDEX OH, INDE
         input_transform_adjoint<STEP>(gx, gv, H, W, C, top, left, rows, columns, down, across, tiles, count);          \
     }                                                                                                                  \
     KERNEL output_transform_##STEP(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,  \
-                                   INDEX columns, INDEX count) {                                                       \
-        output_transform<STEP>(y, m, bias, OH, OW, F, rows, columns, count);                                           \
+                                   INDEX columns, INDEX activation, INDEX count) {                                     \
+        output_transform<STEP>(y, m, bias, OH, OW, F, rows, columns, activation, count);                               \
     }                                                                                                                  \
-    KERNEL output_transform_adjoint_##STEP(REAL* gm, const REAL* g, INDEX OH, INDEX OW, INDEX F, INDEX rows,           \
-                                           INDEX columns, INDEX count) {                                               \
-        output_transform_adjoint<STEP>(gm, g, OH, OW, F, rows, columns, count);                                        \
+    KERNEL output_transform_adjoint_##STEP(REAL* gm, const REAL* g, const REAL* y, INDEX OH, INDEX OW, INDEX F,        \
+                                           INDEX rows, INDEX columns, INDEX activation, INDEX count) {                 \
+        output_transform_adjoint<STEP>(gm, g, y, OH, OW, F, rows, columns, activation, count);                         \
     }
 
 KERNELS(2)

@@ -20,6 +20,7 @@ from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
 
+ACTIVATIONS = (None, "relu", "crelu")  # in the order of winograd.cu
 LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
 
 
@@ -27,8 +28,13 @@ def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: P
     return available(x) and computes(x, w, stride, LEAST_CHANNELS)
 
 
-def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> Pair:
-    """ops.conv2d for 3x3 or 5x5 filters and stride 1."""
+def conv2d(
+    x: Array, w: Array, b: Array | None = None, *, activation: str | None = None, stride: Size = 1, pad: Pad = 0
+) -> Pair:
+    """ops.conv2d for 3x3 or 5x5 filters and stride 1; then ops.relu or ops.crelu, if `activation` says so.
+
+    The derivative of an activation reads its output.  What lies between the two is never in memory.
+    """
     check_conv2d(x, w, b)
     xp, device = array_module(x), device_of(x)
     assert device.cuda is not None
@@ -36,7 +42,7 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
     windows = Windows.over("conv2d", x, w.shape[:2], 1, pad)
     n, c, f = len(x), w.shape[2], w.shape[3]
     x = xp.ascontiguousarray(x)
-    tiles = TileKernels.of(windows, c, f)
+    tiles = TileKernels.of(windows, c, f, ACTIVATIONS.index(activation))
     sample_bytes = 36 * tiles.per_image * (c + f) * x.dtype.itemsize
     transform = _filter_transform(device, windows.k[0], x.dtype)  # (36, r r)
     u = xp.empty((36, c, f), x.dtype)
@@ -46,18 +52,20 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
         """Memory for V or M, or their gradients, of a piece."""
         return xp.empty((36, (piece.stop - piece.start) * tiles.per_image, channels), x.dtype)
 
-    y = xp.empty((n, *windows.out, f), x.dtype)
+    y = xp.empty((n, *windows.out, 2 * f if activation == "crelu" else f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
         m = stack(piece, f)
         multiply(tiles.input(x[piece], stack(piece, c)), u, m)  # M = V U
         tiles.output(m, b, y[piece])
+
+    kept = None if activation is None else y
 
     def vjp(g: Array, needs: Sequence[bool] = (True, True, True)) -> Grads:
         g = xp.ascontiguousarray(g)
         gx = xp.empty(x.shape, x.dtype) if needs[0] else None
         gu, gb = None, None
         for piece in pieces(n, sample_bytes, x):
-            gm = tiles.output_adjoint(g[piece], stack(piece, f))
+            gm = tiles.output_adjoint(g[piece], None if kept is None else kept[piece], stack(piece, f))
             if gx is not None:
                 gv = stack(piece, c)
                 multiply(gm, u, gv, transpose_b=True)  # gV = gM U'
@@ -92,11 +100,13 @@ class TileKernels:
     step: int
     rows: int
     columns: int
+    activation: int  # its place in ACTIVATIONS
 
     @staticmethod
-    def of(windows: Windows, channels: int, features: int) -> TileKernels:
+    def of(windows: Windows, channels: int, features: int, activation: int) -> TileKernels:
         step = ALGORITHMS[windows.k[0]].outputs
-        return TileKernels(windows, channels, features, step, *(-(-size // step) for size in windows.out))
+        rows, columns = (-(-size // step) for size in windows.out)
+        return TileKernels(windows, channels, features, step, rows, columns, activation)
 
     @property
     def per_image(self) -> int:
@@ -118,15 +128,17 @@ class TileKernels:
         )  # fmt: skip
 
     def output(self, m: Array, bias: Array | None, y: Array) -> None:
-        """Y = A' M A + bias."""
-        numbers = (*self.windows.out, self.features, self.rows, self.columns)
-        launch(f"winograd.output_transform_{self.step}", (y,), m, bias, *numbers, count=m[0].size)
+        """Y = A' M A + bias, activated."""
+        launch(f"winograd.output_transform_{self.step}", (y,), m, bias, *self._output_numbers(), count=m[0].size)
 
-    def output_adjoint(self, g: Array, gm: Array) -> Array:
-        """gM = A gY A'."""
-        numbers = (*self.windows.out, self.features, self.rows, self.columns)
-        launch(f"winograd.output_transform_adjoint_{self.step}", (gm,), g, *numbers, count=gm[0].size)
+    def output_adjoint(self, g: Array, y: Array | None, gm: Array) -> Array:
+        """gM = A gY A'; y, the output, is needed if there is an activation."""
+        kernel = f"winograd.output_transform_adjoint_{self.step}"
+        launch(kernel, (gm,), g, y, *self._output_numbers(), count=gm[0].size)
         return gm
+
+    def _output_numbers(self) -> tuple[int, ...]:
+        return (*self.windows.out, self.features, self.rows, self.columns, self.activation)
 
     def _input_numbers(self) -> tuple[int, ...]:
         (top, _), (left, _) = self.windows.pad

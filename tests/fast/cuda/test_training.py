@@ -89,7 +89,7 @@ def steps_that_do_not_wait():
 def test_a_batch_of_128_is_one_piece():
     for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
         windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
-        assert 128 * 36 * TileKernels.of(windows, c, f).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
+        assert 128 * 36 * TileKernels.of(windows, c, f, 0).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
     assert DEVICE_PIECE_BYTES >= 128 * 32 * 32 * 27 * 4  # conv1 by im2col
 
 

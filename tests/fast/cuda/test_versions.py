@@ -31,6 +31,7 @@ VERSIONS = {
     "im2col": (ops.conv2d, im2col.conv2d, draw.any_conv),
     "im2col, activated": (conv2d_activated, im2col.conv2d, draw.activated(draw.any_conv)),
     "winograd": (ops.conv2d, winograd.conv2d, draw_winograd),
+    "winograd, activated": (conv2d_activated, winograd.conv2d, draw.activated(draw_winograd)),
     "linear": (ops.linear, linear.linear, draw.linear),
     "relu": (ops.relu, elementwise.relu, draw.one_array),
     "leaky_relu": (ops.leaky_relu, elementwise.leaky_relu, draw_leaky),
