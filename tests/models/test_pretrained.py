@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,11 +13,14 @@ from PIL import Image
 
 from minicnn import nn
 from minicnn.data.augment import Normaliser
+from minicnn.data.cifar import load
 from minicnn.data.dataset import DataError
+from minicnn.data.files import cache_folder
 from minicnn.models import Classifier, convpool, pretrained
 from minicnn.models.pretrained import FOLDER, Card, find, names, read_card, write_pretrained
 from tests.devices import on_devices
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "use.md"
 NETWORK = {"act": "crelu", "width": "half", "scale": 0.05, "classes": 4}
 CARD = Card(
     label="CReLU (half x0.05)", parameters=3, builder="convpool", arguments=NETWORK, dataset="textures",
@@ -160,13 +165,36 @@ def test_nothing_is_ever_unpickled(path):
 
 
 def test_those_that_come_with_minicnn_are_whole():
-    """Whichever there are; their error is what experiments.evaluate compares."""
+    assert "crelu-half" in names()
     for name in names():
         card = read_card(find(name))
         assert (FOLDER / f"{name}.md").read_text() == card.markdown(name)
         network = pretrained(name)
         assert network.probabilities(np.zeros((1, card.side, card.side, 3), np.uint8)).shape == (1, len(card.classes))
     assert {p.stem for p in FOLDER.glob("*.npz")} == set(names())
+
+
+def test_the_document_states_what_the_cards_say():
+    rows = [re.findall(r"[^|]+", line) for line in DOCUMENT.read_text().splitlines() if "/models/weights/" in line]
+    stated = {re.search(r"\[(.+)\]", row[0])[1]: [cell.strip() for cell in row[1:]] for row in rows if len(row) == 5}
+    assert stated.keys() == set(names())
+    for name, cells in stated.items():
+        card = read_card(find(name))
+        assert cells == [card.label, f"{card.parameters:,}", f"{card.train_error:.2f}", f"{card.test_error:.2f}"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_those_that_come_with_minicnn_are_as_good_as_their_cards_say(name):
+    """On 1,000 real test images; experiments.evaluate looks at all."""
+    card, count = read_card(find(name)), 1000
+    try:
+        data = load(card.dataset, download=False)
+    except DataError:
+        pytest.skip(f"{card.dataset} is not in {cache_folder()}")
+    probabilities = pretrained(name).probabilities(data.test_images[:count])
+    wrong, stated = (probabilities.argmax(axis=1) != data.test_labels[:count]).mean(), card.test_error / 100
+    assert abs(wrong - stated) < 4 * (stated * (1 - stated) / count) ** 0.5
+    assert tuple(card.classes) == data.classes
 
 
 # --- the Classifier ---
