@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(__file__).resolve().parent
 sys.path.insert(0, str(SITE))
 WHOLE = ("report.html", "explore.html")  # pages of their own
+CARDS = "minicnn/models/weights"  # what the trained networks are
+NO_PAGES = ("*.csv", "*.npz", "*.json", "*.html", "*.py", "__pycache__")
 TOP = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
 NETWORK = "docs/results/cifar10-convpool-half-crelu-x0.25-short10-seed0"
 BESIDE = "docs/results/cifar10-convpool-base-relu-x0.25-short10-seed0"
@@ -77,7 +79,8 @@ def copy_documents(source: Path) -> list[str]:
     shutil.copy(SITE / "conf.py", source)
     (source / "_static").mkdir()
     shutil.copy(SITE / "annotated.css", source / "_static")
-    shutil.copytree(ROOT / "docs", source / "docs", ignore=shutil.ignore_patterns("*.csv", "*.npz", "*.json", "*.html"))
+    for folder in ("docs", CARDS):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns(*NO_PAGES))
     for name in TOP:
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, source)
