@@ -56,7 +56,7 @@ def alive(pid):
 
 def soon(condition):
     """Whether something becomes true before long."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
     return condition()
@@ -79,11 +79,13 @@ def nothing_left():
 def waiting(tmp_path, nothing_left):
     """A command on three ranks of which one computes and the others wait; and their process ids."""
     with start_processes(3, "tests.jobs", "wait", tmp_path, cwd=tmp_path) as process:
-        assert soon(lambda: all((tmp_path / str(rank)).exists() for rank in range(3)))
-        pids = [int((tmp_path / str(rank)).read_text()) for rank in range(3)]
-        assert pids[0] == process.pid
-        yield process, pids
-        process.kill()
+        try:
+            assert soon(lambda: all((tmp_path / str(rank)).exists() for rank in range(3)))
+            pids = [int((tmp_path / str(rank)).read_text()) for rank in range(3)]
+            assert pids[0] == process.pid
+            yield process, pids
+        finally:
+            process.kill()  # else the end of the with statement waits for it, for ever
         assert soon(lambda: not any(map(alive, pids)))
 
 
