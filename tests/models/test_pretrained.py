@@ -20,7 +20,7 @@ from minicnn.models import Classifier, convpool, pretrained
 from minicnn.models.pretrained import FOLDER, Card, find, names, read_card, write_pretrained
 from tests.devices import on_devices
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "use.md"
+DOCUMENTS = Path(__file__).parents[2] / "docs"
 NETWORK = {"act": "crelu", "width": "half", "scale": 0.05, "classes": 4}
 CARD = Card(
     label="CReLU (half x0.05)", parameters=3, builder="convpool", arguments=NETWORK, dataset="textures",
@@ -165,7 +165,7 @@ def test_nothing_is_ever_unpickled(path):
 
 
 def test_those_that_come_with_minicnn_are_whole():
-    assert "crelu-half" in names()
+    assert {"crelu-half", "relu-base"} <= set(names())
     for name in names():
         card = read_card(find(name))
         assert (FOLDER / f"{name}.md").read_text() == card.markdown(name)
@@ -174,8 +174,10 @@ def test_those_that_come_with_minicnn_are_whole():
     assert {p.stem for p in FOLDER.glob("*.npz")} == set(names())
 
 
-def test_the_document_states_what_the_cards_say():
-    rows = [re.findall(r"[^|]+", line) for line in DOCUMENT.read_text().splitlines() if "/models/weights/" in line]
+@pytest.mark.parametrize("document", ["use.md", "findings.md"])
+def test_documents_state_what_the_cards_say(document):
+    lines = (DOCUMENTS / document).read_text().splitlines()
+    rows = [re.findall(r"[^|]+", line) for line in lines if "/models/weights/" in line]
     stated = {re.search(r"\[(.+)\]", row[0])[1]: [cell.strip() for cell in row[1:]] for row in rows if len(row) == 5}
     assert stated.keys() == set(names())
     for name, cells in stated.items():
