@@ -40,6 +40,7 @@ from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
 
 MODULE = "experiments.speedrun"
+STEPS = "speedrun-steps.csv"
 VARIANTS: dict[str, dict[str, Any]] = {
     "plus-minus": {"act": "relu", "whitened": True},
     "crelu": {"act": "crelu", "whitened": True},
@@ -79,7 +80,14 @@ def main(arguments: list[str]) -> int:
     atomic_write_text(args.out / "speedrun.csv", table_as_csv([table]))
     print(f"Saved in {args.out}: speedrun.csv has this table, {TRAININGS} every training.")
     if args.pytorch:
-        print(f"\n{pytorch(first, first.subset or len(data.train_labels), args.rounds)}")
+        timed = pytorch(first, first.subset or len(data.train_labels), args.rounds, compiled=args.compiled)
+        if isinstance(timed, Table):
+            print(f"\n{timed.text()}\n\nMedians of {args.rounds} rounds, in turns, on the same cores, with SGD; the")
+            print("fastest variant of each.  A training takes longer than its steps: it makes batches, and evaluates.")
+            atomic_write_text(args.out / STEPS, table_as_csv([timed]))
+            print(f"Saved in {args.out}: {STEPS} has this table.")
+        else:
+            print(f"\n{timed}")
     return 0
 
 
@@ -92,6 +100,9 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--subset", type=int, metavar="N", help="train on N images, chosen at random from the seed")
     add_options(p, "runs/speedrun")
     p.add_argument("--no-pytorch", dest="pytorch", action="store_false", help="do not time PyTorch")
+    p.add_argument(
+        "--no-compile", dest="compiled", action="store_false", help="leave out torch.compile, which takes minutes"
+    )
     p.add_argument("--rounds", type=int, default=5, help="of timing, ours and PyTorch in turns (default 5)")
     return p
 
@@ -108,19 +119,18 @@ def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]]) ->
     return [name, *(t_interval(own) if own else None for own in numbers), one.epochs, one.parameters]
 
 
-def pytorch(one: CifarSettings, images: int, rounds: int) -> str:
-    """A step of this network in PyTorch, in turns with ours, and what that makes of the steps of a whole training."""
+def pytorch(one: CifarSettings, images: int, rounds: int, *, compiled: bool = True) -> Table | str:
+    """A step of this network in PyTorch, in turns with ours, and what that makes of the steps of a whole training; or
+    why there is nothing to compare."""
     if one.scale != 1:
         return "PyTorch is timed with the whole network alone, without --scale."
     if missing("torch"):
         return "PyTorch is not installed, so there is nothing to compare with: make parity installs it."
     case = NetworkCase("sprint", one.batch, training=True)
-    found = best_of(compare(case, competing("training"), rounds))
+    found = best_of(compare(case, competing("training", compiled=compiled), rounds))
     steps = one.epochs * -(-images // one.batch)
-    lines = [[name, 1e3 * own["seconds"], own["seconds"] * steps / 60] for name, own in found.items()]
-    heads = [Column("", words=True), Column("ms per step", ".0f"), Column(f"minutes for {steps:,} steps", ".1f")]
-    note = f"Medians of {rounds} rounds, in turns, on the same cores, with SGD; the best variant of each."
-    return f"{Table(heads, lines).text()}\n\n{note}"
+    heads = [Column("who", words=True), Column("ms per step", ".0f"), Column(f"minutes for {steps:,} steps", ".1f")]
+    return Table(heads, [[name, 1e3 * own["seconds"], own["seconds"] * steps / 60] for name, own in found.items()])
 
 
 if __name__ == "__main__":
