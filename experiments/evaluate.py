@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.analyses.images import sample
-from experiments.analyses.rivals import RIVALS
+from experiments.analyses.rivals import RIVALS, check_packages
 from experiments.cli.app import UsageError, argument_parser, get_device, hint, run_main
 from experiments.cli.progress import Progress
 from experiments.cli.values import several_of
@@ -55,6 +55,7 @@ def main(arguments: list[str]) -> int:
         print(f"would read   {source(args)}, and the data set that it was trained on")
         print(f"would do     the error on its test images{' with ' + ', '.join(args.against) if args.against else ''}")
         return 0
+    check_packages(args.against)
     trained = open_trained(args, device)
     if trained.photographs:
         raise UsageError(f"{args.run} is for photographs: python -m experiments.imagenet --run {args.run} --data DIR")

@@ -197,6 +197,14 @@ def test_the_error_is_the_stated_one(run, card, capsys):
     assert f"| test error | {stated:.2f} % of 24 images |" in out
 
 
+@pytest.mark.parametrize(("rival", "missing"), [("onnx", "onnxruntime"), ("onnx", "onnx"), ("torch", "torch")])
+def test_a_missing_program_is_named_before_anything_is_computed(rival, missing, run, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError, match=rf"--against {rival} needs .*: pip install .*\b{missing}\b"):
+        evaluate.main(["--run", str(run), "--against", rival, *CPU])
+    assert "test images" not in capsys.readouterr().err
+
+
 def test_another_error_is_a_failure(copy, card, capsys):
     result = json.loads((copy / "result.json").read_text())
     change(copy / "result.json", test_error=result["test_error"] + 4.0)
@@ -329,7 +337,8 @@ def test_the_examples_of_the_documentation_run(run, card, tmp_path, monkeypatch,
     for suffix in ("npz", "json", "md"):
         shutil.copy(card.with_suffix(f".{suffix}"), tmp_path / f"crelu-half.{suffix}")
     shutil.copytree(run, tmp_path / "runs" / "crelu")
-    picture(tmp_path, 5, "photo.png").rename("photo.jpg")  # without loss, whatever it is called
+    wide = np.concatenate([textures(64, 24).test_images[i] for i in (4, 5, 6)], axis=1)  # of which the centre is seen
+    Image.fromarray(wide).save("photo.jpg", format="png")  # without loss, whatever it is called
     assert export.main(["--run", str(run), "--to", "crelu.onnx", *CPU]) == 0
     write(convpool("crelu", "half", scale=0.05), (32, 32, 3), "theirs.safetensors")
     capsys.readouterr()
