@@ -50,6 +50,8 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if args.subset is not None and args.subset < 1:
         raise UsageError(f"--subset must be positive, got {args.subset}")
+    if args.card and args.run:
+        raise UsageError("--card is for --weights; a run has no card until experiments.export makes one")
     device = get_device(args.device)
     if args.dry_run:
         print(f"would read   {source(args)}, and the data set that it was trained on")
