@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.analyses.images import sample
-from experiments.analyses.rivals import RIVALS
+from experiments.analyses.rivals import RIVALS, check_packages
 from experiments.cli.app import UsageError, argument_parser, get_device, hint, run_main
 from experiments.cli.progress import Progress
 from experiments.cli.values import several_of
@@ -50,11 +50,14 @@ def main(arguments: list[str]) -> int:
     args = p.parse_args(arguments)
     if args.subset is not None and args.subset < 1:
         raise UsageError(f"--subset must be positive, got {args.subset}")
+    if args.card and args.run:
+        raise UsageError("--card is for --weights; a run has no card until experiments.export makes one")
     device = get_device(args.device)
     if args.dry_run:
         print(f"would read   {source(args)}, and the data set that it was trained on")
         print(f"would do     the error on its test images{' with ' + ', '.join(args.against) if args.against else ''}")
         return 0
+    check_packages(args.against)
     trained = open_trained(args, device)
     if trained.photographs:
         raise UsageError(f"{args.run} is for photographs: python -m experiments.imagenet --run {args.run} --data DIR")

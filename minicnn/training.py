@@ -19,7 +19,7 @@ from minicnn.autodiff import Tape
 from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
-from minicnn.data.augment import Crop, Normaliser, cut
+from minicnn.data.augment import Crop, Normaliser, check_labels, cut
 from minicnn.data.loader import BatchSource
 from minicnn.fast.batches import on_device
 from minicnn.fast.graph import Passes
@@ -96,6 +96,12 @@ class Trainer:
         smoothing: float = 0.0,
         average: EMA | None = None,
     ):
+        own = {id(value) for _, value in model.named_state()}
+        if not all(id(p) in own for p in optimiser.parameters):
+            raise ValueError(
+                "Trainer: the optimiser has parameters that the model does not have, which would not be trained; make "
+                "a new one with model.parameters()"
+            )
         self.smoothing, self.average = smoothing, average
         self.device, self.cluster = as_device(device), cluster
         self.model, self.optimiser = model.to(self.device), optimiser
@@ -260,6 +266,7 @@ def evaluate(
     cluster: Communicator = ALONE,
 ) -> Evaluation:
     """Loss and error of a model; on_batch(number of images) is called as they are done."""
+    check_labels("evaluate", labels, len(images))
     own = []
     for p in probabilities(model, images, normalise, device=device, cluster=cluster):
         own.append(p)
@@ -269,7 +276,7 @@ def evaluate(
 
 def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     """The loss and the error of softmax outputs p (N, classes)."""
-    _check_outputs(p)
+    _check_outputs(p, labels)
     picked = p[np.arange(len(labels)), labels].astype(np.float64)
     loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
@@ -283,14 +290,17 @@ def is_chance(error: float, classes: int, images: int) -> bool:
 
 def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
     """Percent of the rows of p (N, classes) whose label is not among the k largest; in a tie the first wins."""
-    _check_outputs(p)
+    _check_outputs(p, labels)
     own = p[np.arange(len(labels)), labels][:, None]
     before = (p > own) | ((p == own) & (np.arange(p.shape[1]) < labels[:, None]))
     return float(100 * (before.sum(axis=1) >= k).mean())
 
 
-def _check_outputs(p: np.ndarray) -> None:
-    """They must be finite: NaN is not larger than anything, so every label would come first."""
+def _check_outputs(p: np.ndarray, labels: np.ndarray) -> None:
+    """Outputs must be finite: NaN is not larger than anything, so every label would come first.  Labels are classes."""
+    check_labels("evaluate", labels, len(p))
+    if not (labels.min() >= 0 and labels.max() < p.shape[1]):
+        raise ValueError(f"evaluate: labels must be in 0 .. {p.shape[1] - 1}, got {labels.min()} .. {labels.max()}")
     wrong = int((~np.isfinite(p)).any(axis=1).sum())
     if wrong:
         raise TrainingError(

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
-from minicnn import nn, ops
+from minicnn import nn
+from minicnn.exchange import onnx_model
+from tests.exchange.networks import assert_same, images, with_random_state
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,6 +28,14 @@ def test_a_resnet_with_crelu(capsys):
     said = capsys.readouterr().out
     assert "  block1: Residual(\n    body: Sequential(\n      0: Conv2d(3x3x8x4 pad 1)\n" in said
     assert re.search(r"^block1\.body\.0 +Conv2d ", said, re.M)
+
+
+def test_the_resnet_goes_to_other_programs():
+    model = with_random_state(example("resnet_crelu").resnet())
+    x = images((32, 32, 3))
+    session = onnxruntime.InferenceSession(onnx_model(model, (32, 32, 3)), providers=["CPUExecutionProvider"])
+    (logits,) = session.run(["logits"], {"images": np.ascontiguousarray(x.transpose(0, 3, 1, 2))})
+    assert_same(model(x).numpy(), logits)
 
 
 def test_own_data(tmp_path, capsys):
@@ -65,7 +76,7 @@ def test_every_example_is_tested_and_listed():
 
 def test_the_code_in_the_document_runs():
     text = (ROOT / "docs" / "own_networks.md").read_text()
-    scope = {"ops": ops}
+    scope = {}
     for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
         exec(compile(block, "docs/own_networks.md", "exec"), scope)
     assert scope["losses"][-1] < scope["losses"][0]

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,16 @@ from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
 from minicnn.optim import SGD
 from minicnn.schedule import OneCycle
-from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive, evaluate, evaluate_probabilities
+from minicnn.training import (
+    Interrupted,
+    Totals,
+    Trainer,
+    TrainingError,
+    check_alive,
+    evaluate,
+    evaluate_probabilities,
+    top_error,
+)
 from tests.devices import STANDIN, changed_standin, on_devices
 from tests.standin import launches, reset_sync_count, sync_count
 
@@ -248,3 +258,45 @@ def test_probabilities_evaluated_by_hand():
     np.testing.assert_allclose(result.error, 100 / 3)
     np.testing.assert_allclose(result.loss, -(math.log(0.5) + math.log(0.1)) / 3)
     assert math.isfinite(evaluate_probabilities(p, np.array([0, 0, 2])).loss)
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "words"),
+    [
+        ([0, 1, 0], TypeError, r"labels must be a NumPy array of integers, \(N,\), got list"),
+        (np.array([[0], [1], [0]]), TypeError, r"got int64 \(3, 1\)"),  # each would be compared with all outputs
+        (np.array([0, 1]), ValueError, "got 3 images and 2 labels"),
+        (np.array([0, -1, 0]), ValueError, r"labels must be in 0 \.\. 2, got -1 \.\. 0"),  # the last class, for NumPy
+        (np.array([0, 3, 0]), ValueError, r"labels must be in 0 \.\. 2, got 0 \.\. 3"),
+    ],
+)
+def test_labels_that_are_no_labels_are_refused(labels, error, words):
+    p = np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]])
+    for scored in (evaluate_probabilities, partial(top_error, k=2)):
+        with pytest.raises(error, match=words):
+            scored(p, labels)
+
+
+def test_labels_are_looked_at_before_the_images():
+    seen = []
+    with pytest.raises(TypeError, match=r"evaluate: labels must be .* got int64 \(100, 1\)"):
+        evaluate(
+            network(0), DATA.test_images, DATA.test_labels[:, None].astype(np.int64),
+            Normaliser.of(DATA.train_images), device="cpu", on_batch=seen.append,
+        )  # fmt: skip
+    assert not seen
+
+
+def test_the_optimiser_of_another_model_is_refused():
+    """Else the model would stay as it is, and its loss would be that of a guess, epoch by epoch."""
+    batches = Batches(
+        DATA.train_images, DATA.train_labels, 32, Normaliser.of(DATA.train_images), Augmentation(), seed=0
+    )
+    with pytest.raises(
+        ValueError, match=r"the optimiser has parameters that the model does not have.*model.parameters"
+    ):
+        Trainer(network(0), SGD(network(0).parameters(), lr=0.1), batches, device="cpu", seed=0)
+    model = network(0)
+    part = SGD(model.parameters()[:1], lr=0.1)
+    model.freeze()  # also after the optimiser was made
+    Trainer(model, part, batches, device="cpu", seed=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 
 import numpy as np
 
@@ -18,12 +19,9 @@ Done = Callable[[int], object]
 
 def with_onnx_runtime(network: Classifier, images: np.ndarray, done: Done) -> np.ndarray:
     """The softmax outputs (N, classes) of ONNX Runtime for images (N, side, side, 3) of bytes."""
-    try:
-        import onnxruntime
+    import onnxruntime
 
-        content = onnx_model(network.model, network.input_shape)
-    except ImportError as error:
-        raise UsageError(f"ONNX Runtime takes part with two packages: pip install onnx onnxruntime ({error})") from None
+    content = onnx_model(network.model, network.input_shape)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads()
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -32,12 +30,10 @@ def with_onnx_runtime(network: Classifier, images: np.ndarray, done: Done) -> np
 
 def with_pytorch(network: Classifier, images: np.ndarray, done: Done) -> np.ndarray:
     """The same of PyTorch."""
-    try:
-        import torch
+    import torch
 
-        from minicnn.exchange.torch_module import torch_module
-    except ImportError:
-        raise UsageError("PyTorch takes part where it is installed: pip install torch") from None
+    from minicnn.exchange.torch_module import torch_module
+
     torch.set_num_threads(threads())
     module = torch_module(network.model, network.input_shape).eval()
     with torch.inference_mode():
@@ -45,6 +41,18 @@ def with_pytorch(network: Classifier, images: np.ndarray, done: Done) -> np.ndar
 
 
 RIVALS = {"onnx": with_onnx_runtime, "torch": with_pytorch}
+PACKAGES = {"onnx": ("onnx", "onnxruntime"), "torch": ("torch",)}
+
+
+def check_packages(rivals: Sequence[str]) -> None:
+    """UsageError if a program is not installed, which is to be said before anything is computed."""
+    for rival in rivals:
+        try:
+            for package in PACKAGES[rival]:
+                import_module(package)
+        except ImportError as error:
+            needed = " ".join(PACKAGES[rival])
+            raise UsageError(f"--against {rival} needs what is not installed: pip install {needed} ({error})") from None
 
 
 def _batches(network: Classifier, images: np.ndarray, done: Done) -> Iterator[np.ndarray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import shlex
 import signal
 import sys
@@ -79,7 +80,7 @@ def hint(remedy: str) -> Iterator[None]:
 
 def argument_parser(module: str, description: str | None) -> argparse.ArgumentParser:
     """A parser for the command in a module."""
-    return Parser(" ".join(program(module)), description)
+    return Parser(" ".join(program(module)), as_started(description or ""))
 
 
 def program(module: str) -> list[str]:
@@ -87,6 +88,11 @@ def program(module: str) -> list[str]:
     if Path(sys.argv[0]).stem == "minicnn" and module.startswith("experiments."):
         return ["minicnn", module.removeprefix("experiments.")]
     return ["python", "-m", module]
+
+
+def as_started(text: str) -> str:
+    """A text with its commands as this process was started: `python -m experiments.x` may be `minicnn x` there."""
+    return re.sub(r"python -m (experiments\.\w+)", lambda found: " ".join(program(found[1])), text)
 
 
 def check_environment() -> None:
@@ -97,7 +103,7 @@ def check_environment() -> None:
 
 
 def fail(message: str, code: int = 1) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {as_started(message)}", file=sys.stderr)
     return code
 
 

@@ -25,6 +25,8 @@ class Normaliser:
     def of(images: np.ndarray) -> Normaliser:
         """The moments of a training set (N, H, W, C), from how often each of the 256 values occurs: no long sums."""
         check_images("Normaliser.of", images)
+        if not images.size:
+            raise ValueError(f"Normaliser.of: there are no images in an array of shape {images.shape}")
         levels = np.arange(256, dtype=np.float64) / 255
         mean, std = [], []
         for c in range(images.shape[3]):
@@ -71,6 +73,18 @@ def check_images(where: str, images: np.ndarray, channels: int | None = None) ->
         raise ValueError(f"{where}: images must be (N, H, W, C), but {images.shape} looks like (N, C, H, W); {remedy}")
     if channels not in (None, last):
         raise ValueError(f"{where}: images {images.shape} have {last} channels, the mean and the deviation {channels}")
+
+
+def check_labels(where: str, labels: np.ndarray, images: int) -> None:
+    """Labels must be integers (N,), one for each image: (N, 1), say, would be compared with all images at once."""
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iu" or labels.ndim != 1:
+        got = f"{labels.dtype} {labels.shape}" if isinstance(labels, np.ndarray) else type(labels).__name__
+        raise TypeError(
+            f"{where}: labels must be a NumPy array of integers, (N,), got {got}; "
+            "use numpy.array(labels, 'int64'), where 0, 1, ... number the classes"
+        )
+    if len(labels) != images or not images:
+        raise ValueError(f"{where}: got {images} images and {len(labels)} labels")
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,8 @@ def _reason(path: str, error: Exception) -> str:
 
     if isinstance(error, FileNotFoundError):
         return "there is no such file (a link that leads nowhere?)"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder; name the pictures in it"
     if isinstance(error, UnidentifiedImageError):
         return "the file is empty" if not Path(path).stat().st_size else "not a picture in a known format"
     if isinstance(error, OSError) and "truncated" in str(error).lower():

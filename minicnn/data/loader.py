@@ -16,7 +16,7 @@ import numpy as np
 
 from minicnn.backend import Array
 from minicnn.cluster import ALONE, Communicator
-from minicnn.data.augment import Augmentation, Normaliser, check_images, flip_and_shift
+from minicnn.data.augment import Augmentation, Normaliser, check_images, check_labels, flip_and_shift
 from minicnn.random import Stream
 
 AHEAD = 3  # batches made ready in advance
@@ -55,14 +55,7 @@ class Batches:
 
     def __post_init__(self) -> None:
         check_images("Batches", self.images, channels=len(self.normalise.mean))
-        if not isinstance(self.labels, np.ndarray) or self.labels.dtype.kind not in "iu" or self.labels.ndim != 1:
-            got = f"{self.labels.dtype} {self.labels.shape}" if isinstance(self.labels, np.ndarray) else None
-            raise TypeError(
-                f"Batches: labels must be a NumPy array of integers, (N,), got {got or type(self.labels).__name__}; "
-                "use numpy.array(labels, 'int64'), where 0, 1, ... number the classes"
-            )
-        if len(self.images) != len(self.labels) or not len(self.images):
-            raise ValueError(f"Batches: got {len(self.images)} images and {len(self.labels)} labels")
+        check_labels("Batches", self.labels, len(self.images))
         if self.batch < 1:
             raise ValueError(f"Batches: the batch size must be at least 1, got {self.batch}")
 

@@ -48,6 +48,8 @@ def entries(model: nn.Sequential, input_shape: Sequence[int]) -> list[Entry]:
 
 def _entries(step: Step) -> list[Entry]:
     name, layer, order = step.name, step.layer, step.order
+    if is_a(layer, nn.Residual):
+        return []  # its layers have steps of their own
     if is_a(layer, nn.BatchNorm):
         return [Entry(f"{name}.{ours}", f"{name}.{theirs}", (0,), order) for ours, theirs in BATCH_NORM.items()]
     axes: dict[str, tuple[int, ...]] = {"weight": (), "bias": (0,)}

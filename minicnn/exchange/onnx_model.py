@@ -1,8 +1,9 @@
 """A network as an ONNX model, which ONNX Runtime, OpenVINO, Netron and others read.
 
-Nodes have the names of our layers ("conv1", "conv1_act"), weights those of our state ("conv1.weight"), in PyTorch's
-layout.  The input is `images` (N, C, H, W), the output `logits` (N, classes); N is free unless a batch size is given,
-the size of the images is fixed.  Dropout is left out: this is the network of evaluation.
+Nodes have the names of our layers ("conv1", "conv1_act"), the sum of a skip connection that of its Residual; weights
+have those of our state ("conv1.weight"), in PyTorch's layout.  The input is `images` (N, C, H, W), the output `logits`
+(N, classes); N is free unless a batch size is given, the size of the images is fixed.  Dropout is left out: this is the
+network of evaluation.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ def onnx_model(
     from onnx import helper
 
     graph = Graph(pytorch_state(model, input_shape))
-    value = INPUT
+    values, last = {"": INPUT}, ""
     for step in steps(model, input_shape):
-        value = graph.layer(step, value)
-    graph.nodes.append(helper.make_node("Identity", [value], [OUTPUT], name=OUTPUT))
+        values[step.name] = graph.layer(step, *(values[name] for name in step.inputs))
+        last = step.name
+    graph.nodes.append(helper.make_node("Identity", [values[last]], [OUTPUT], name=f"{OUTPUT}/identity"))
     kind, count = helper.np_dtype_to_tensor_dtype(graph.dtype), "N" if batch is None else batch
     output = nn.describe(model, tuple(input_shape)).rows[-1].output
     made = helper.make_model(
@@ -61,7 +63,10 @@ def onnx_model(
 
 
 class Graph:
-    """Nodes and weights so far; every method adds nodes and returns the name of their output."""
+    """Nodes and weights so far; every method adds nodes and returns the name of their output.
+
+    The output of the node "conv1" is called "conv1/output": a layer may have the name of the model's input or output.
+    """
 
     def __init__(self, state: Mapping[str, np.ndarray]):
         self.state = state
@@ -69,11 +74,13 @@ class Graph:
         self.weights: list[Any] = []
         self.dtype = next(iter(state.values())).dtype if state else np.dtype(np.float32)
 
-    def layer(self, step: Step, x: str) -> str:
+    def layer(self, step: Step, x: str, *past: str) -> str:
         """The nodes of a layer; the last of them has its name, those before it are called name/what."""
         layer, name = step.layer, step.name
         if is_a(layer, nn.Dropout):
             return x
+        if is_a(layer, nn.Residual):
+            return self.add("Add", name, x, *past)
         if is_a(layer, nn.Flatten):
             return self.add("Flatten", name, x)
         if is_a(layer, nn.Conv2d):
@@ -94,8 +101,9 @@ class Graph:
     def add(self, op: str, name: str, *inputs: str, **attributes: Any) -> str:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
-        return name
+        output = f"{name}/output"
+        self.nodes.append(helper.make_node(op, list(inputs), [output], name=name, **attributes))
+        return output
 
     def stored(self, step: Step) -> list[str]:
         """The names of a layer's weights, which become part of the model."""

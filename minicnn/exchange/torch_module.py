@@ -28,7 +28,7 @@ Padding = tuple[tuple[int, int], tuple[int, int]]
 
 def torch_module(model: nn.Sequential, input_shape: Sequence[int]) -> Any:
     """A torch.nn.Sequential that computes what `model` does, for images of shape (H, W, C) given as (N, C, H, W)."""
-    module = _sequential(model, "", {step.name: step for step in steps(model, input_shape)})
+    module = _module(model, "", {step.name: step for step in steps(model, input_shape)})
     state = {name: torch.from_numpy(array) for name, array in pytorch_state(model, input_shape).items()}
     module.to(next(iter(state.values())).dtype if state else torch.float32)
     counters = {name: value for name, value in module.state_dict().items() if name.endswith(COUNTER)}
@@ -40,14 +40,17 @@ def torch_module(model: nn.Sequential, input_shape: Sequence[int]) -> Any:
     return module
 
 
-def _sequential(model: nn.Sequential, path: str, found: Mapping[str, Step]) -> Any:
-    parts = OrderedDict()
-    for name, layer in model.children():
-        below = f"{path}{name}"
-        parts[name] = (
-            _sequential(layer, f"{below}.", found) if isinstance(layer, nn.Sequential) else _layer(found[below])
+def _module(module: nn.Module, path: str, found: Mapping[str, Step]) -> Any:
+    if is_a(module, nn.Sequential):
+        below = f"{path}." if path else ""
+        return torch.nn.Sequential(
+            OrderedDict((name, _module(child, below + name, found)) for name, child in module.children())
         )
-    return torch.nn.Sequential(parts)
+    if is_a(module, nn.Residual):
+        return _Residual(
+            OrderedDict((name, _module(child, f"{path}.{name}", found)) for name, child in module.children())
+        )
+    return _layer(found[path])
 
 
 def _layer(step: Step) -> Any:
@@ -76,6 +79,13 @@ def _layer(step: Step) -> Any:
         if layer.function in OPS and layer.options.get("axis", -1) == -1:
             return OPS[layer.function](step)
     raise untranslatable(step, "PyTorch")
+
+
+class _Residual(torch.nn.ModuleDict):  # type: ignore[misc, unused-ignore]
+    """body(x) + x, or body(x) + shortcut(x)."""
+
+    def forward(self, x: Any) -> Any:
+        return self["body"](x) + (self["shortcut"](x) if "shortcut" in self else x)
 
 
 class _PaddedConv2d(torch.nn.Conv2d):  # type: ignore[misc, unused-ignore]

@@ -9,24 +9,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicnn import nn
-from minicnn.backend import device_of
+from minicnn.backend import Array, device_of
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Windows
+
+BEHIND_FLATTEN = "behind a Flatten of several pixels there must be a Linear"
 
 
 class Step(NamedTuple):
     """A layer, its path in the network, and what enters it.
 
-    shape    of one sample: (H, W, C), or (features,)
-    order    behind a Flatten: their feature i is our feature order[i]; None if both have the same order
+    shape     of one sample: (H, W, C), or (features,)
+    order     behind a Flatten: their feature i is our feature order[i]; None if both have the same order
+    inputs    the steps whose outputs enter, by name; "" is the input of the network
 
-    Flatten lists the numbers of an image as (H, W, C) here and as (C, H, W) elsewhere.
+    Flatten lists the numbers of an image as (H, W, C) here and as (C, H, W) elsewhere.  One output enters a layer, two
+    enter a Residual, which adds them: the step behind its body and the one behind its shortcut.
     """
 
     name: str
     layer: nn.Module
     shape: tuple[int, ...]
     order: np.ndarray | None
+    inputs: tuple[str, ...]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -34,23 +39,51 @@ class Step(NamedTuple):
         return self.layer.options if isinstance(self.layer, nn.Lambda) else {}
 
 
+class Value(NamedTuple):
+    """What a step gives: an array for one sample, the order of its features as in Step, and the step's name."""
+
+    array: Array
+    order: np.ndarray | None
+    step: str
+
+
 def steps(model: nn.Sequential, input_shape: Sequence[int]) -> list[Step]:
-    """The layers of a network in the order of computation, for images of shape (H, W, C)."""
-    like = next((value.data for _, value in model.named_state()), np.zeros(1, np.float32))
-    x = device_of(like).put(np.zeros((1, *input_shape), like.dtype))
-    modules, shape = dict(model.modules()), tuple(input_shape)
-    order: np.ndarray | None = None
-    found = []
-    for name, y in model.trace(x):
-        found.append(Step(name, modules[name], shape, order))
-        order = _order_behind(found[-1], tuple(y.shape[1:]))
-        shape = tuple(y.shape[1:])
-    if order is not None:
-        raise ValueError(
-            f"the outputs of {found[-1].name} would be in another order elsewhere: behind a Flatten of several pixels "
-            "there must be a Linear"
+    """The layers of a network in the order of computation, for images of shape (H, W, C).
+
+    Those within a Sequential or a Residual are listed one by one; a Residual comes behind its own, as the sum of two.
+    """
+    if not is_a(model, nn.Sequential):
+        raise TypeError(
+            f"networks for other programs are nn.Sequential, of the layers of minicnn.nn; got {_kind(model)}"
         )
+    found: list[Step] = []
+
+    def walk(name: str, module: nn.Module, x: Value) -> Value:
+        if is_a(module, nn.Sequential):
+            for child, layer in module.children():
+                x = walk(f"{name}.{child}" if name else child, layer, x)
+            return x
+        entering = [x]
+        if is_a(module, nn.Residual):
+            assert isinstance(module, nn.Residual)
+            y = walk(f"{name}.body", module.body, x)
+            entering = [y, x if module.shortcut is None else walk(f"{name}.shortcut", module.shortcut, x)]
+        output = module(x.array).data
+        first, last = entering[0], entering[-1]
+        if not _same(first.order, last.order):
+            raise ValueError(f"{name}: what the Residual adds would be in two orders elsewhere; {BEHIND_FLATTEN}")
+        found.append(Step(name, module, first.array.shape[1:], first.order, tuple(value.step for value in entering)))
+        return Value(output, _order_behind(found[-1], output.shape[1:]), name)
+
+    like = next((value.data for _, value in model.named_state()), np.zeros(1, np.float32))
+    last = walk("", model, Value(device_of(like).put(np.zeros((1, *input_shape), like.dtype)), None, ""))
+    if last.order is not None:
+        raise ValueError(f"the outputs of {last.step} would be in another order elsewhere: {BEHIND_FLATTEN}")
     return found
+
+
+def _same(order: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return order is other or (order is not None and other is not None and np.array_equal(order, other))
 
 
 def _order_behind(step: Step, output: tuple[int, ...]) -> np.ndarray | None:
@@ -75,10 +108,14 @@ def is_a(layer: nn.Module, kind: type[nn.Module]) -> bool:
 
 
 def untranslatable(step: Step, target: str) -> TypeError:
-    what = type(step.layer).__name__
+    what = _kind(step.layer)
     if isinstance(step.layer, nn.Lambda):
         what += f" of {getattr(step.layer.function, 'name', step.layer.function)} {step.layer.kernel()}".rstrip()
     return TypeError(f"{step.name} ({what}) has no translation to {target}; minicnn/exchange knows those of minicnn.nn")
+
+
+def _kind(module: Any) -> str:
+    return type(module).__name__
 
 
 class Pool(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minicnn.backend import CPU, Device, device_of
-from minicnn.data.augment import CENTRE, TEN, Normaliser
+from minicnn.data.augment import CENTRE, TEN, Normaliser, check_images
 from minicnn.data.decode import read_square
 from minicnn.nn import Sequential
 from minicnn.training import crop_probabilities
@@ -49,11 +49,12 @@ class Classifier:
 
     def probabilities(self, images: np.ndarray) -> np.ndarray:
         """The softmax outputs (N, classes) for images (N, side, side, 3) of bytes."""
-        images = np.asarray(images)
-        if images.dtype != np.uint8:
-            raise TypeError(f"Classifier: images must be uint8, with values 0 .. 255, got {images.dtype}")
-        if images.ndim != 4 or images.shape[1:] != (self.side, self.side, 3):
-            raise ValueError(f"Classifier: images must have shape (N, {self.side}, {self.side}, 3), got {images.shape}")
+        check_images("Classifier", images, channels=3)
+        if images.shape[1:3] != (self.side, self.side):
+            raise ValueError(
+                f"Classifier: images must have shape (N, {self.side}, {self.side}, 3), got {images.shape}; "
+                "`read` makes such an image of a file"
+            )
         if not len(images):
             return np.zeros((0, len(self.classes)), np.float32)
         crops = (CENTRE,) if self.crop == self.side else TEN
@@ -61,10 +62,18 @@ class Classifier:
 
     def predict(self, *paths: str | os.PathLike[str], count: int = 5) -> list[Prediction]:
         """For each file the `count` most probable classes."""
+        for path in paths:
+            if not isinstance(path, str | os.PathLike):
+                raise TypeError(
+                    f"predict: takes names of files, predict('a.jpg', 'b.jpg'), got {type(path).__name__}; arrays of "
+                    "images are for `probabilities`"
+                )
         images = np.array([self.read(path) for path in paths], np.uint8).reshape(-1, self.side, self.side, 3)
         return [self.best(p, count) for p in self.probabilities(images)]
 
     def best(self, p: np.ndarray, count: int = 5) -> Prediction:
         """The `count` most probable classes of softmax outputs p (classes,); of equal ones the first."""
+        if count < 1:
+            raise ValueError(f"best: count must be at least 1, got {count}")
         order = np.argsort(-p, kind="stable")[:count]
         return [(self.classes[i], float(p[i])) for i in order]

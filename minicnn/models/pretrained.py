@@ -189,7 +189,7 @@ def find(name: Where, folder: Where | None = None) -> Path:
         return path
     there = f"there are {', '.join(known)}" if known else "there are none yet"
     raise DataError(
-        f"there is no trained network {path.stem!r} in {path.parent}: {there}.  docs/use.md: how to make one"
+        f"there is no trained network {path.stem!r} in {path.parent}: {there}.  experiments.export makes one of a run"
     )
 
 

@@ -28,6 +28,8 @@ def test_moments_by_hand():
 def test_a_constant_channel_is_refused():
     with pytest.raises(ValueError, match="a channel of the training set is constant"):
         Normaliser.of(np.zeros((3, 2, 2, 1), np.uint8))
+    with pytest.raises(ValueError, match=r"there are no images in an array of shape \(0, 2, 2, 1\)"):
+        Normaliser.of(np.zeros((0, 2, 2, 1), np.uint8))
 
 
 BYTES = RNG.integers(0, 256, (4, 8, 6, 3), dtype=np.uint8)

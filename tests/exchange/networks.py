@@ -46,6 +46,19 @@ LAYERS = {
     "Lambda": Sequential(nn.GlobalAvgPool(), nn.Lambda(ops.log_softmax), nn.Lambda(ops.softmax)),
     "Dropout": Sequential(nn.Dropout(0.5), nn.ReLU()),
     "Flatten": Sequential(nn.MaxPool2d((9, 8)), nn.Flatten()),
+    "Residual": Sequential(
+        conv=nn.Conv2d(3, 4, 3, pad=1),
+        skip=nn.Residual(Sequential(nn.Conv2d(4, 2, 3, pad=1, bias=False), nn.BatchNorm(2), nn.CReLU())),
+        last=nn.AVR(),  # what comes behind sees the sum
+    ),
+    "Residual, shortcut": Sequential(
+        nn.Residual(Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.CReLU()), nn.Conv2d(3, 8, 3, stride=2)),
+        nn.GlobalAvgPool(),
+    ),
+    "Residual, nested": Sequential(nn.Residual(nn.Residual(nn.Conv2d(3, 3, 1), nn.LeakyReLU(0.3)), nn.Dropout(0.5))),
+    "Residual, flat": behind(nn.Residual(nn.BatchNorm(9 * 8 * 3)), nn.CReLU()),
+    "Residual, Flatten": Sequential(nn.Residual(Sequential(nn.Flatten(), nn.ReLU()), nn.Flatten()), nn.Linear(216, 4)),
+    "names of the model's": Sequential(images=nn.Conv2d(3, 4, 1), pool=nn.GlobalAvgPool(), logits=nn.Linear(4, 2)),
     "Sequential": Sequential(first=Sequential(conv=nn.Conv2d(3, 4, 3), act=nn.CReLU()), pool=nn.GlobalAvgPool()),
 }  # fmt: skip
 

@@ -20,6 +20,23 @@ from tests.devices import STANDIN
 
 
 @pytest.mark.parametrize(
+    ("started", "cifar"), [("/bin/minicnn", "minicnn cifar"), ("x", "python -m experiments.cifar")]
+)
+def test_commands_are_named_as_this_one_was_started(started, cifar, monkeypatch, capsys):
+    """`minicnn x` works where `python -m experiments.x` finds another folder called experiments."""
+
+    def main(arguments):
+        parser = app.argument_parser("experiments.cifar", "Like this:\n\n  python -m experiments.cifar --act relu")
+        assert f"\n  {cifar} --act relu\n" in parser.format_help()
+        raise UsageError("first mpiexec -n 2 python -m experiments.cifar, then python -m minicnn")
+
+    monkeypatch.setattr("sys.argv", [started])
+    with pytest.raises(SystemExit):
+        app.run_main(main, "experiments.cifar")
+    assert capsys.readouterr().err == f"error: first mpiexec -n 2 {cifar}, then python -m minicnn\n"
+
+
+@pytest.mark.parametrize(
     ("error", "message"),
     [
         (MemoryError("allocating 8 bytes"), "out of memory (allocating 8 bytes): lower --batch"),

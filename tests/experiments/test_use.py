@@ -99,7 +99,8 @@ def test_bad_files_do_not_stop_the_others(run, tmp_path, capsys):
     assert predict.main([*paths, str(tmp_path), "--run", str(run), *CPU]) == 1
     out, err = capsys.readouterr()
     lines = err.splitlines()
-    assert len(lines) == len(reasons) + 1  # the last is a folder
+    assert len(lines) == len(reasons) + 1
+    assert lines[-1] == f"left out: {tmp_path}: it is a folder; name the pictures in it"
     for name, reason in reasons.items():
         assert any(line.startswith("left out: ") and name in line and reason in line for line in lines)
     assert out.count(" %\n") == 5 * (count + 2)
@@ -197,6 +198,14 @@ def test_the_error_is_the_stated_one(run, card, capsys):
     assert f"| test error | {stated:.2f} % of 24 images |" in out
 
 
+@pytest.mark.parametrize(("rival", "missing"), [("onnx", "onnxruntime"), ("onnx", "onnx"), ("torch", "torch")])
+def test_a_missing_program_is_named_before_anything_is_computed(rival, missing, run, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UsageError, match=rf"--against {rival} needs .*: pip install .*\b{missing}\b"):
+        evaluate.main(["--run", str(run), "--against", rival, *CPU])
+    assert "test images" not in capsys.readouterr().err
+
+
 def test_another_error_is_a_failure(copy, card, capsys):
     result = json.loads((copy / "result.json").read_text())
     change(copy / "result.json", test_error=result["test_error"] + 4.0)
@@ -208,6 +217,11 @@ def test_another_error_is_a_failure(copy, card, capsys):
     change(card.with_suffix(".json"), test_error=result["test_error"] - 4.0)
     assert evaluate.main(["--weights", str(card), *CPU]) == 1
     assert evaluate.main(["--weights", str(card), "--subset", "5", *CPU]) == 0  # which states nothing
+
+
+def test_a_run_has_no_card(run):
+    with pytest.raises(UsageError, match="--card is for --weights"):
+        evaluate.main(["--run", str(run), "--card", *CPU])
 
 
 def test_classes_of_another_data_set_are_refused(copy):
@@ -329,11 +343,12 @@ def test_the_examples_of_the_documentation_run(run, card, tmp_path, monkeypatch,
     for suffix in ("npz", "json", "md"):
         shutil.copy(card.with_suffix(f".{suffix}"), tmp_path / f"crelu-half.{suffix}")
     shutil.copytree(run, tmp_path / "runs" / "crelu")
-    picture(tmp_path, 5, "photo.png").rename("photo.jpg")  # without loss, whatever it is called
+    wide = np.concatenate([textures(64, 24).test_images[i] for i in (10, 11, 12)], axis=1)  # the centre is seen
+    Image.fromarray(wide).save("photo.jpg", format="png")  # without loss, whatever it is called
     assert export.main(["--run", str(run), "--to", "crelu.onnx", *CPU]) == 0
     write(convpool("crelu", "half", scale=0.05), (32, 32, 3), "theirs.safetensors")
     capsys.readouterr()
-    p, classes = load(run / "predictions.npz")[0]["probabilities"][5], textures(64, 24).classes
+    p, classes = load(run / "predictions.npz")[0]["probabilities"][11], textures(64, 24).classes
     best = classes[p.argmax()]
     exec(compile(named, "docs/use.md", "exec"), {})
     assert re.match(rf"{best} +{100 * p.max():.1f}%\n", capsys.readouterr().out)

@@ -95,7 +95,7 @@ def test_a_full_disk_leaves_no_weights_without_a_card(tmp_path, model, monkeypat
 
 
 def test_names_that_are_not_there_are_answered_with_those_that_are(path, tmp_path):
-    with pytest.raises(DataError, match="no trained network 'huge' in .*: there are tiny.  docs/use.md"):
+    with pytest.raises(DataError, match="no trained network 'huge' in .*: there are tiny.  experiments.export"):
         pretrained("huge", folder=path.parent)
     with pytest.raises(DataError, match="no trained network 'huge' in .*: there are tiny"):
         find(path.with_name("huge.npz"))
@@ -224,11 +224,22 @@ def test_among_equals_the_first_class_comes_first():
 @pytest.mark.parametrize(
     ("images", "error", "words"),
     [
-        (np.zeros((1, 32, 32, 3)), TypeError, "must be uint8, with values 0 .. 255, got float64"),
-        (np.zeros((32, 32, 3), np.uint8), ValueError, r"shape \(N, 32, 32, 3\), got \(32, 32, 3\)"),
-        (np.zeros((1, 3, 32, 32), np.uint8), ValueError, r"got \(1, 3, 32, 32\)"),
+        (np.zeros((1, 32, 32, 3)), TypeError, r"must be uint8, \(N, H, W, C\), got float64"),
+        (np.zeros((32, 32, 3), np.uint8), ValueError, r"must have four axes, \(N, H, W, C\), got \(32, 32, 3\)"),
+        (np.zeros((1, 3, 32, 32), np.uint8), ValueError, r"\(1, 3, 32, 32\) looks like \(N, C, H, W\)"),
+        (np.zeros((1, 28, 28, 3), np.uint8), ValueError, r"shape \(N, 32, 32, 3\), got \(1, 28, 28, 3\)"),
     ],
 )
 def test_images_of_another_kind_are_refused(path, images, error, words):
     with pytest.raises(error, match=words):
         pretrained(path).probabilities(images)
+
+
+def test_what_predict_does_not_take(path):
+    network = pretrained(path)
+    with pytest.raises(TypeError, match=r"takes names of files, .*, got list"):
+        network.predict(["a.jpg", "b.jpg"])
+    with pytest.raises(TypeError, match="got ndarray; arrays of images are for `probabilities`"):
+        network.predict(np.zeros((1, 32, 32, 3), np.uint8))
+    with pytest.raises(ValueError, match="count must be at least 1, got -1"):  # all but the last, for NumPy
+        network.best(np.array([0.2, 0.4, 0.4]), -1)
