@@ -42,7 +42,7 @@ class Mean(NamedTuple):
     ratio: float
     psnr: float
     converged: int
-    seconds: float
+    seconds: float  # of the processor, all threads together: the same on a machine that does other work, too
     known: float | None  # responses whose value is known, per number of the image; None layer by layer
 
     @property
@@ -56,7 +56,7 @@ COLUMNS: Columns = {
     Column("mean ratio", ".4f"): "ratio",
     Column("PSNR, dB", ".1f"): "psnr",
     "converged": "converged",
-    Column("s per image", ".1f"): "seconds",
+    Column("processor s per image", ".1f"): "seconds",
 }
 
 
@@ -109,9 +109,9 @@ def of_run(
         for image in images:
             line = []
             for way in ways:
-                start = time.monotonic()
+                start = time.process_time()
                 picture, known = picture_by(way, image, stages, of_layers, normalise, request)
-                line.append((way, picture, time.monotonic() - start, known))
+                line.append((way, picture, time.process_time() - start, known))
                 progress()
             cells.append([Cell((image.pixels,), image.name), *(picture.cell() for _, picture, _, _ in line)])
             found += line
@@ -124,7 +124,7 @@ def of_run(
     title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR (*: not converged)"
     sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *(way.head for way in ways)], side=96)
     rows = [
-        {"run": run.name, **picture.row(), "seconds": round(seconds, 2), "known_per_pixel": known}
+        {"run": run.name, **picture.row(), "processor_seconds": round(seconds, 2), "known_per_pixel": known}
         for _, picture, seconds, known in found
     ]
     caption = f"{run.label}, {run.name}: {len(images)} images"
