@@ -226,6 +226,16 @@ def test_the_table_of_joint_reconstruction():
             assert errors == [f"{one[k]:.1e}" if k in one else "-" for k in ("switches", "no switches")]
 
 
+@pytest.mark.parametrize("title", re.findall(r"^## (\d+\. .*)$", (ROOT / "docs" / "proofs.md").read_text(), re.M))
+def test_every_proof_has_all_its_parts(title):
+    """Statement, idea, steps, where each hypothesis is used, what breaks without it, and a test; in this order."""
+    text = section(ROOT / "docs" / "proofs.md", title)
+    assert "tests/theory/" in text or title.startswith("14.")
+    parts = re.findall(r"^\*\*(Statement|Idea|Steps|Where the hypotheses are used|What breaks)\b", text, re.M)
+    every = ["Statement", "Idea", "Steps", "Where the hypotheses are used", "What breaks"]
+    assert parts == ([] if title.startswith("14.") else every)
+
+
 def test_what_is_said_of_the_search():
     """docs/proofs.md: as many tries as docs/theory/search.json has, none above its conjecture."""
     saved = json.loads((ROOT / "docs" / "theory" / "search.json").read_text())["searches"]

@@ -23,6 +23,7 @@ from experiments.tables.table import Column, Table
 from experiments.train.run import Run
 from experiments.train.trained import has_card, open_networks
 from minicnn.backend import Device
+from minicnn.blas import one_blas_thread
 from minicnn.models.pretrained import names
 
 Columns = Mapping[str | Column, str]  # of a table: what is shown, and the attribute of a row that it shows
@@ -143,11 +144,12 @@ def run_analysis(
         print(f"would do     {plan}")
         print(f"would write  {', '.join(files)} in {args.out}")
         return 0
-    for finding in findings(request):
-        for paragraph in finding.text:
-            _print(paragraph)
-        for name, content in finding.files.items():
-            _save(args.out / name, content)
+    with one_blas_thread():  # matrices are small, and its threads wait in loops that keep the cores busy
+        for finding in findings(request):
+            for paragraph in finding.text:
+                _print(paragraph)
+            for name, content in finding.files.items():
+                _save(args.out / name, content)
     print(f"\nsaved in {args.out}")
     return 0
 
