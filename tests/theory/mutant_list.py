@@ -140,6 +140,7 @@ MUTANTS = [
             "stride = (pool.stride[0] * conv.stride[0],",
             "stride = (conv.stride[0],",
         ),
+        ("every piece is the first", "enumerate(regions[piece], piece.start)", "enumerate(regions[piece])"),
         ("the ratio is squared", "result[piece] = xp.sqrt(xp.where(square > 0", "result[piece] = (xp.where(square > 0"),
     ),
     *_of(
