@@ -156,7 +156,10 @@ def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.nd
     for axes in plots[::across]:
         axes.set_ylabel("singular value / largest")
     figure.axes[0].legend(fontsize=8, loc="lower left")
-    figure.suptitle("What the filters see of a window: trained (lines) and Gaussian (dots); a line that ends before 1 leaves a part unseen", fontsize=10)
+    figure.suptitle(
+        "What the filters see of a window, all of it if a line reaches 1: trained (lines) and Gaussian (dots)",
+        fontsize=10,
+    )
     save_figure(figure, path, dpi=100)
 
 

@@ -1,6 +1,6 @@
 """Trained networks for a command that uses them: of runs (--run), or those that come with minicnn (--weights).
 
-One network to ask about pictures is a `Trained`; several to analyse are runs, as which `open_networks` opens both kinds.
+One network to ask about pictures is a `Trained`; those to analyse are runs, and `open_networks` opens both kinds so.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class CardRun(Run):
-    """The training that a card speaks of, as far as the card knows it.  Its folder is that of its files, and its name."""
+    """The training that a card speaks of, as far as the card knows it.  Its folder is its files' path without .npz."""
 
     card: Card = field(kw_only=True)
 
@@ -114,7 +114,7 @@ def open_trained(args: argparse.Namespace, device: Device) -> Trained:
 
 
 def open_networks(folders: Sequence[Path], weights: Sequence[str]) -> list[Run]:
-    """The runs in these folders, and the networks of these names or files, as their runs; an error says how to get one."""
+    """The runs in these folders, and of the networks with these names or files; an error says how to get one."""
     return distinct([*open_runs(folders), *map(_run_of_card, weights)])
 
 
