@@ -236,6 +236,29 @@ def test_what_is_said_of_injective_layers():
     assert f"a point where {fire} of its 96 filters fire" in text
 
 
+def test_the_table_of_bounds():
+    """Its numbers, and those below it, are of the regions in docs/theory/bounds.csv, for all of which the bounds hold."""
+    title = "The bounds, on a trained network of full width"
+    text = (ROOT / "docs" / "reconstruction.md").read_text().partition(f"### {title}")[2].partition("\n## ")[0]
+    rows = [{name: float(row[name]) for name in row if name not in ("run", "layer")} | {"layer": row["layer"]}
+            for row in rows_of("bounds.csv")]  # fmt: skip
+    assert len(rows) == 80
+    assert all(row["ratio"] <= row["shared"] <= row["unconditional"] < 1 for row in rows)
+    assert {row["mu"] for row in rows} == {8, 9}
+    said = " ".join(text.split())
+    shown_rows = cells(text)
+    assert [row[0] for row in shown_rows] == ["conv2", "conv5"]
+    for layer, *shown_cells in shown_rows:
+        own = [row for row in rows if row["layer"] == layer]
+        *ratios, share = (statistics.mean(row[k] for row in own) for k in ("ratio", "shared", "unconditional", "share"))
+        assert shown_cells == [*(f"{ratio:.4f}" for ratio in ratios), f"{share:.2f}"]
+        times = [(1 - row["ratio"] ** 2) / (1 - row["shared"] ** 2) for row in own]
+        assert f"{min(times):.0f} to {max(times):.0f} times" in said
+    kept = [100 * statistics.mean(1 - row["ratio"] ** 2 for row in rows if row["layer"] == layer)
+            for layer in ("conv2", "conv5")]  # fmt: skip
+    assert "pooling leaves {:.0f} and {:.0f} %".format(*kept) in said
+
+
 def test_the_table_of_joint_reconstruction():
     """Its numbers are means over the pictures of docs/theory/joint.csv."""
     pictures = rows_of("joint.csv")

@@ -174,7 +174,7 @@ def draw_region_bounds(path: Path, layers: Mapping[str, Sequence[RegionBound]], 
             promised = np.array([1 - getattr(one, bound) ** 2 for one in found])
             axes.loglog(np.maximum(promised, 1e-12), np.maximum(recovered, 1e-12), mark, ms=4, mfc="none", label=label)
         low = axes.get_xlim()[0]
-        axes.plot([low, 1], [low, 1], "k-", lw=1)
+        axes.plot([low, 1], [low, 1], "k-", lw=1, label="no more than that")
         axes.set(xlabel="at least, by the bound", ylabel="recovered: 1 - ratio$^2$", title=name)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
