@@ -237,7 +237,7 @@ def test_what_is_said_of_injective_layers():
 
 
 def test_the_table_of_bounds():
-    """Its numbers, and those below it, are of the regions in docs/theory/bounds.csv, for all of which the bounds hold."""
+    """Its numbers, and those below it, are of the regions in docs/theory/bounds.csv; the bounds hold for each."""
     title = "The bounds, on a trained network of full width"
     text = (ROOT / "docs" / "reconstruction.md").read_text().partition(f"### {title}")[2].partition("\n## ")[0]
     rows = [{name: float(row[name]) for name in row if name not in ("run", "layer")} | {"layer": row["layer"]}
