@@ -7,6 +7,7 @@ filters: near 1 they are almost the random ones they began as, and few pairs can
 
 examples:
   python -m experiments.pairing --run runs/relu --run runs/crelu    two networks of ours: Figures 1 and 3
+  python -m experiments.pairing --weights relu-base crelu-half    networks that come with minicnn
   python -m experiments.pairing --weights alexnet.npz    AlexNet: Figures 1 and 2
   python -m experiments.pairing --weights caffenet.npz --layout oihw --groups conv2=2,conv4=2,conv5=2    in groups
 
@@ -17,28 +18,24 @@ Writes one folder per network with histograms.png, filters.png (the first layer 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from experiments.analyses.pairing import findings
 from experiments.analyses.runner import parse, parser, run_analysis
 from experiments.analyses.weights import LAYOUTS
-from experiments.cli.app import UsageError, run_main
+from experiments.cli.app import run_main
 
 MODULE = "experiments.pairing"
 
 
 def main(arguments: list[str]) -> int:
-    p = parser(MODULE, __doc__, needs_run=False)
-    p.add_argument("--weights", type=Path, metavar="FILE", help=".npz, .safetensors or .pth file with filters")
+    p = parser(MODULE, __doc__, more_weights=", or any .npz, .safetensors or .pth files with filters")
     layout = "of the axes in --weights: oihw (PyTorch), hwio (default: found by shape)"
     p.add_argument("--layout", choices=LAYOUTS, help=layout)
     groups = "grouped convolutions: compare within a group"
     p.add_argument("--groups", type=_groups, default={}, metavar="NAME=N,...", help=groups)
     p.add_argument("--draws", type=int, default=20, help="banks of random filters (default 20)")
     p.add_argument("--seed", type=int, default=0, help="of the random filters (default 0)")
-    request = parse(p, arguments, positive=("draws",), not_negative=("seed",))
-    if not request.args.run and not request.args.weights:
-        raise UsageError("nothing to look at: name a folder with --run or a file with --weights")
+    request = parse(p, arguments, positive=("draws",), not_negative=("seed",), foreign=True)
     plan = f"pair all filters, and {request.args.draws} banks of random ones, on {request.device}"
     files = ["<source>/histograms.png", "filters.png", "pairing.csv", "summary.json"]
     return run_analysis(request, plan, files, findings)

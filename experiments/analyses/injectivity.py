@@ -89,10 +89,11 @@ def findings(request: Request) -> Iterator[Finding]:
         found = list(measure(run, data, request))
         rows += found
         yield Finding([table(found, COLUMNS, f"{run.label}, {run.name} ({found[0].activation})")])
-    panels = {run.name: [row for row in rows if row.run == run.name] for run in request.runs}
-    titles = {run.name: run.label for run in request.runs}
+    labels = [run.label for run in request.runs]
+    titles = labels if len(set(labels)) == len(labels) else [run.name for run in request.runs]
     drawn = {
-        titles[name]: {(row.layer, row.filters): row.spectrum for row in of_run} for name, of_run in panels.items()
+        title: {(row.layer, row.filters): row.spectrum for row in rows if row.run == run.name}
+        for title, run in zip(titles, request.runs, strict=True)
     }
     files = {
         "injectivity.csv": [row.row() for row in rows],

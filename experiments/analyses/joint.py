@@ -42,7 +42,7 @@ class Mean(NamedTuple):
     ratio: float
     psnr: float
     converged: int
-    seconds: float
+    seconds: float  # of the processor, all threads together: the same on a machine that does other work, too
     known: float | None  # responses whose value is known, per number of the image; None layer by layer
 
     @property
@@ -56,7 +56,7 @@ COLUMNS: Columns = {
     Column("mean ratio", ".4f"): "ratio",
     Column("PSNR, dB", ".1f"): "psnr",
     "converged": "converged",
-    Column("s per image", ".1f"): "seconds",
+    Column("processor s per image", ".1f"): "seconds",
 }
 
 
@@ -87,7 +87,7 @@ def stages_of(run: Run, request: Request) -> dict[str, Stage]:
 
 
 def ways_back(stages: dict[str, Stage], wanted: Sequence[str], by_layer: bool) -> list[Way]:
-    """The columns of the sheet: for each layer the methods that apply."""
+    """For each layer the methods that apply."""
     ways, pooled = [], False
     for name, stage in stages.items():
         if name in wanted:
@@ -100,7 +100,7 @@ def ways_back(stages: dict[str, Stage], wanted: Sequence[str], by_layer: bool) -
 def of_run(
     run: Run, stages: dict[str, Stage], normalise: Normaliser, images: Sequence[Original], request: Request
 ) -> tuple[Finding, list[dict[str, Any]]]:
-    """A sheet with one line per image, the means as a table, and rows for the CSV file."""
+    """A sheet with one line per image and method, the means as a table, and rows for the CSV file."""
     of_layers = crelu_steps(run.model(request.device))
     one_by_one = {step.name for step in of_layers} >= {name for name in request.args.layers if name in stages}
     ways = ways_back(stages, request.args.layers, one_by_one)
@@ -109,11 +109,11 @@ def of_run(
         for image in images:
             line = []
             for way in ways:
-                start = time.monotonic()
+                start = time.process_time()
                 picture, known = picture_by(way, image, stages, of_layers, normalise, request)
-                line.append((way, picture, time.monotonic() - start, known))
+                line.append((way, picture, time.process_time() - start, known))
                 progress()
-            cells.append([Cell((image.pixels,), image.name), *(picture.cell() for _, picture, _, _ in line)])
+            cells += lines_of(image, {way: picture for way, picture, _, _ in line})
             found += line
     means = []
     for way in ways:
@@ -122,13 +122,24 @@ def of_run(
         done = sum(picture.converged for picture in made)
         means.append(Mean(way, ratio, decibels, done, float(np.mean(seconds)), known[0]))
     title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR (*: not converged)"
-    sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *(way.head for way in ways)], side=96)
+    heads = ["original", *dict.fromkeys(way.layer for way in ways)]
+    sheet = partial(draw_sheet, rows=cells, title=title, heads=heads, side=96)
     rows = [
-        {"run": run.name, **picture.row(), "seconds": round(seconds, 2), "known_per_pixel": known}
+        {"run": run.name, **picture.row(), "processor_seconds": round(seconds, 2), "known_per_pixel": known}
         for _, picture, seconds, known in found
     ]
     caption = f"{run.label}, {run.name}: {len(images)} images"
     return Finding([table(means, COLUMNS, caption)], {f"{run.name}-joint.png": sheet}), rows
+
+
+def lines_of(image: Original, made: dict[Way, Picture]) -> list[list[Cell]]:
+    """The lines of the sheet for one image: a line per method, a column per layer; empty where the method has none."""
+    layers, methods = (list(dict.fromkeys(way[i] for way in made)) for i in range(2))
+    of_way = {way: picture.cell() for way, picture in made.items()}
+    return [
+        [Cell((image.pixels,), method), *(of_way.get(Way(layer, method), Cell((), "")) for layer in layers)]
+        for method in methods
+    ]
 
 
 def picture_by(

@@ -92,11 +92,10 @@ def findings(request: Request) -> Iterator[Finding]:
     for run in request.runs:
         trained, start = (_filters(run.model(request.device, untrained=seed)) for seed in (None, run.settings.seed))
         sources.append(Source(run.label, run.name, trained, start))
-    if request.args.weights:
-        name = request.args.weights.stem
-        if name in [source.name for source in sources]:
-            raise UsageError(f"--run and --weights are both called {name}, and each gets a folder: rename the file")
-        sources.append(Source(name, name, read_filters(request.args.weights, request.args.layout)))
+    for file in request.foreign:
+        if file.stem in [source.name for source in sources]:
+            raise UsageError(f"two networks are called {file.stem}, and each gets a folder: rename {file}")
+        sources.append(Source(file.stem, file.stem, read_filters(file, request.args.layout)))
     names = list(dict.fromkeys(name for source in sources for name in source.layers))
     if unknown := set(request.args.groups) - set(names):
         raise UsageError(f"--groups names {', '.join(sorted(unknown))}; the layers are {', '.join(names)}")

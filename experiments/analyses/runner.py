@@ -16,25 +16,34 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.cli.app import argument_parser, duration, get_device, usage_errors
+from experiments.cli.app import UsageError, argument_parser, duration, get_device, usage_errors
 from experiments.cli.files import write_csv, write_json
 from experiments.cli.values import check_numbers, result_folder
 from experiments.tables.table import Column, Table
-from experiments.train.run import Run, open_runs
+from experiments.train.run import Run
+from experiments.train.trained import has_card, open_networks
 from minicnn.backend import Device
+from minicnn.blas import one_blas_thread
+from minicnn.models.pretrained import names
 
 Columns = Mapping[str | Column, str]  # of a table: what is shown, and the attribute of a row that it shows
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for.  The runs and the device are opened when they are first used."""
+    """What the user asked for.  The runs and the device are opened when they are first used.
+
+    foreign    files that --weights names and that other programs wrote; they have filters, but are no networks
+    """
 
     args: argparse.Namespace
+    foreign: tuple[Path, ...] = ()
 
     @cached_property
     def runs(self) -> list[Run]:
-        return open_runs(self.args.run)
+        """Those of --run, then those of --weights."""
+        foreign = set(map(str, self.foreign))
+        return open_networks(self.args.run, [name for name in self.args.weights if name not in foreign])
 
     @cached_property
     def device(self) -> Device:
@@ -80,18 +89,26 @@ def cells(row: Any) -> dict[str, Any]:
     return made
 
 
-def parser(module: str, description: str | None, *, needs_run: bool = True) -> argparse.ArgumentParser:
-    """The options that all analyses have."""
+def parser(module: str, description: str | None, *, more_weights: str = "") -> argparse.ArgumentParser:
+    """The options that all analyses have; --weights may take `more_weights` than networks with a card."""
     p = argument_parser(module, description)
     p.add_argument(
         "--run",
         type=Path,
         action="extend",
         nargs="+",
-        required=needs_run,
-        default=None if needs_run else [],
+        default=[],
         metavar="DIR",
         help="folders of finished runs; may be given several times",
+    )
+    p.add_argument(
+        "--weights",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help=f"networks that come with minicnn ({', '.join(names()) or 'none is here yet'}), or files NAME.npz that "
+        f"experiments.export made{more_weights}; may be given several times",
     )
     out = Path("runs", module.rpartition(".")[2])
     p.add_argument("--out", type=result_folder, default=out, help=f"folder for results (default {out})")
@@ -101,13 +118,20 @@ def parser(module: str, description: str | None, *, needs_run: bool = True) -> a
 
 
 def parse(
-    p: argparse.ArgumentParser, arguments: list[str], *, positive: Sequence[str] = (), not_negative: Sequence[str] = ()
+    p: argparse.ArgumentParser,
+    arguments: list[str],
+    *,
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    foreign: bool = False,
 ) -> Request:
-    """The options that were given, after a check of these numbers."""
+    """The options that were given, after a check of these numbers; with `foreign`, --weights takes any file."""
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=positive, not_negative=not_negative)
-    return Request(args)
+    if not args.run and not args.weights:
+        raise UsageError("nothing to look at: name a folder with --run or a network with --weights")
+    return Request(args, tuple(Path(name) for name in args.weights if foreign and not has_card(name)))
 
 
 def run_analysis(
@@ -116,16 +140,16 @@ def run_analysis(
     """Print and save what is found; with --dry-run, announce the plan and the names of the files."""
     args = request.args
     if args.dry_run:
-        sources = [*args.run, *filter(None, [vars(args).get("weights")])]
-        print(f"would read   {', '.join(map(str, sources))}")
+        print(f"would read   {', '.join(map(str, [*args.run, *args.weights]))}")
         print(f"would do     {plan}")
         print(f"would write  {', '.join(files)} in {args.out}")
         return 0
-    for finding in findings(request):
-        for paragraph in finding.text:
-            _print(paragraph)
-        for name, content in finding.files.items():
-            _save(args.out / name, content)
+    with one_blas_thread():  # matrices are small, and its threads wait in loops that keep the cores busy
+        for finding in findings(request):
+            for paragraph in finding.text:
+                _print(paragraph)
+            for name, content in finding.files.items():
+                _save(args.out / name, content)
     print(f"\nsaved in {args.out}")
     return 0
 

@@ -132,23 +132,34 @@ def draw_gaps(path: Path, networks: Mapping[str, tuple[Sequence[float], Sequence
 
 def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.ndarray]]) -> None:
     """Singular values of each layer's filters over the largest: {network: {(layer, kind of filters): values}}."""
-    figure = new_figure(path, 4.4 * len(panels) + 0.6, 4.2)
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure = new_figure(path, 4.4 * across + 0.6, 3.8 * down + 0.4)
     if figure is None:
         return
-    plots = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for axes, (label, layers) in zip(plots, panels.items(), strict=True):
+    plots = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).flat
+    for axes, (label, layers) in zip(plots, panels.items(), strict=False):
         names = list(dict.fromkeys(layer for layer, _ in layers))
         for (layer, kind), values in layers.items():
             shown = values[values > 1e-7 * values[0]] / values[0]
             share = (np.arange(len(shown)) + 1) / len(values)  # of the dimensions of a window
             style, name = ("-", layer) if kind == "trained" else (":", None)
-            axes.semilogy(share, shown, style, color=f"C{names.index(layer)}", label=name)
-        axes.set(xlim=(0, 1.02), xlabel="share of the dimensions of a window", title=label)
+            axes.loglog(share, shown, style, color=f"C{names.index(layer)}", label=name)
+        axes.set(xlim=(5e-4, 1.1), ylim=(1e-4, 1.5), title=label)
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.3)
-    figure.axes[0].set_ylabel("singular value / largest")
-    figure.axes[-1].legend(fontsize=8)
-    figure.suptitle("What the filters see of a window: trained (lines) and Gaussian (dots)", fontsize=10)
+    for axes in plots[len(panels) :]:
+        axes.set_axis_off()
+    for axes in plots[len(panels) - across : len(panels)]:  # the lowest of every column
+        axes.set_xlabel("share of the dimensions of a window")
+        axes.tick_params(labelbottom=True)
+    for axes in plots[::across]:
+        axes.set_ylabel("singular value / largest")
+    figure.axes[0].legend(fontsize=8, loc="lower left")
+    figure.suptitle(
+        "What the filters see of a window, all of it if a line reaches 1: trained (lines) and Gaussian (dots)",
+        fontsize=10,
+    )
     save_figure(figure, path, dpi=100)
 
 
@@ -163,7 +174,7 @@ def draw_region_bounds(path: Path, layers: Mapping[str, Sequence[RegionBound]], 
             promised = np.array([1 - getattr(one, bound) ** 2 for one in found])
             axes.loglog(np.maximum(promised, 1e-12), np.maximum(recovered, 1e-12), mark, ms=4, mfc="none", label=label)
         low = axes.get_xlim()[0]
-        axes.plot([low, 1], [low, 1], "k-", lw=1)
+        axes.plot([low, 1], [low, 1], "k-", lw=1, label="no more than that")
         axes.set(xlabel="at least, by the bound", ylabel="recovered: 1 - ratio$^2$", title=name)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)

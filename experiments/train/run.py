@@ -217,7 +217,11 @@ def _line(error: Exception) -> str:
 
 def open_runs(folders: Sequence[Path]) -> list[Run]:
     """The networks of the finished runs in these folders; UsageError if there is none."""
-    runs = [open_run(folder) for given in folders for folder in _expand(given)]
+    return distinct([open_run(folder) for given in folders for folder in _expand(given)])
+
+
+def distinct(runs: list[Run]) -> list[Run]:
+    """The same runs; UsageError if two have one name."""
     twice = {run.name for run in runs if [other.name for other in runs].count(run.name) > 1}
     if twice:
         raise UsageError(f"two runs are called {', '.join(sorted(twice))}, and would write the same files; rename one")

@@ -1,17 +1,25 @@
-"""One trained network for a command that uses it: that of a run (--run), or one that comes with minicnn (--weights)."""
+"""Trained networks for a command that uses them: of runs (--run), or those that come with minicnn (--weights).
+
+One network to ask about pictures is a `Trained`; those to analyse are runs, and `open_networks` opens both kinds so.
+"""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from experiments.cli.app import UsageError, hint
-from experiments.train.run import Run, open_runs
+from experiments.cli.app import UsageError, hint, usage_errors
+from experiments.train.cifar import CifarSettings
+from experiments.train.run import Run, distinct, open_runs
 from minicnn.backend import Device
+from minicnn.data.augment import Normaliser
+from minicnn.data.catalogue import CATALOGUE
 from minicnn.data.dataset import Dataset
 from minicnn.models import Classifier, pretrained
 from minicnn.models.pretrained import FOLDER, Card, find, names, read_card
+from minicnn.nn import Sequential
 
 DEFAULT = "crelu-half"
 OPTIONS = {  # of experiments.cifar, for the networks that have a name
@@ -44,6 +52,25 @@ class Trained:
         """UsageError if these are not the classes that it knows."""
         if tuple(data.classes) != self.classifier.classes:
             raise UsageError(f"the classes of {data.name} are not those of {self.name}")
+
+
+@dataclass(frozen=True)
+class CardRun(Run):
+    """The training that a card speaks of, as far as the card knows it.  Its folder is its files' path without .npz."""
+
+    card: Card = field(kw_only=True)
+
+    def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
+        if untrained is not None:
+            return super().model(device, untrained=untrained)
+        return pretrained(self.folder.with_suffix(".npz"), device=device).model
+
+    @property
+    def has_weights(self) -> bool:
+        return True
+
+    def normaliser(self, data: Dataset) -> Normaliser:
+        return Normaliser(tuple(self.card.mean), tuple(self.card.std))
 
 
 def network_options(p: argparse.ArgumentParser) -> None:
@@ -84,6 +111,30 @@ def open_trained(args: argparse.Namespace, device: Device) -> Trained:
         path = find(name)
         card = read_card(path)
         return Trained(path.stem, card.label, pretrained(path, device=device), card.dataset, card.test_error, card)
+
+
+def open_networks(folders: Sequence[Path], weights: Sequence[str]) -> list[Run]:
+    """The runs in these folders, and of the networks with these names or files; an error says how to get one."""
+    return distinct([*open_runs(folders), *map(_run_of_card, weights)])
+
+
+def _run_of_card(name: str) -> CardRun:
+    with hint(how_to_get(name)):
+        path = find(name)
+        card = read_card(path)
+    if not card.settings or card.dataset not in CATALOGUE:
+        raise UsageError(f"{path}: its card does not say how we trained it on small images; name its run with --run")
+    with usage_errors():
+        settings = CifarSettings.from_json(card.settings)
+    result = {"train_error": card.train_error, "test_error": card.test_error, "seconds": card.seconds}
+    config = {"settings": card.settings, "command": card.command, "environment": card.computed}
+    return CardRun(path.with_suffix(""), settings, config, result, card=card)
+
+
+def has_card(name: str) -> bool:
+    """Whether --weights NAME is a network with a card, by its name or its file, and not a file of another program."""
+    path = Path(name)
+    return path.with_suffix(".json").exists() if path.suffix == ".npz" else name in names()
 
 
 def how_to_get(name: str) -> str:

@@ -14,6 +14,9 @@ more responses than that.  f, the network up to the responses of a layer, is pie
 (||J g|| / ||g||)^2 ||d||^2, g the gradient, by conjugate gradients (CGLS) over the pixels that are not held at a
 bound, then tries x + d cut to the box; steps cross pieces freely. The damping falls by 4 after a step that helps and
 grows by 4 after one that does not (Levenberg, Marquardt), for every image by itself.
+
+**Start.** Noise around the middle of the box, and not the middle itself: in a picture of one colour all cells of a
+pooling window tie, so that the piece that a pool chooses is the right one in no direction, and no step helps.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ from typing import NamedTuple
 import numpy as np
 
 from minicnn.backend import Array, array_module, to_host
+from minicnn.random import Stream
 from minicnn.theory.operators import dot, norm, positive
 from minicnn.theory.piecewise import Known, Network
 
 STEPS, INNER = 60, 40  # of Gauss-Newton, and of conjugate gradients in each
+NOISE = 1 / 8  # standard deviation at the start, as a share of the box
 
 
 class Solved(NamedTuple):
@@ -65,7 +70,7 @@ def invert_jointly(
 ) -> Solved:
     """x in the box low .. high (arrays that broadcast to images) with the features that are known.
 
-    start     images to begin with; by default the middle of the box
+    start     images to begin with; by default noise around the middle of the box, the same in every call
     steps     of Gauss-Newton, at most;   inner   of conjugate gradients in each
     """
     xp, last = network.xp, network.stages[-1].activation
@@ -73,7 +78,7 @@ def invert_jointly(
     if known.y.shape[1:3] != network.convs[-1].output_shape[:2] or not bool(xp.isfinite(known.y).all()):
         raise ValueError(f"invert_jointly: features of shape {known.y.shape} are not finite or do not fit the network")
     low, high = (xp.broadcast_to(xp.asarray(a, known.y.dtype), shape) for a in (low, high))
-    x = (0.5 * (low + high)).astype(known.y.dtype) if start is None else xp.clip(start, low, high)
+    x = xp.clip(_start(low, high) if start is None else start, low, high)
     size = positive(norm(known.y))
     damping = xp.full(len(x), 1e-2, x.dtype)
     r, slope = residual(network.forward(x, known.switches), known.y, last)
@@ -105,6 +110,13 @@ def invert_jointly(
             break
     residuals = to_host(xp.stack(history))
     return Solved(x, residuals, residuals[-1] <= tolerance)
+
+
+def _start(low: Array, high: Array) -> Array:
+    """Images (N, H, W, C) around the middle of the box low .. high, all with the same noise."""
+    drawn = Stream(0).child("start of joint inversion").generator().standard_normal(low.shape[1:])
+    noise = NOISE * array_module(low).asarray(drawn.astype(low.dtype))
+    return 0.5 * (low + high) + noise * (high - low)
 
 
 def _curvature(network: Network, slope: Array, g: Array) -> Array:

@@ -93,9 +93,13 @@ class PooledConvolution:
         xp, eps = array_module(pooled.values), float(np.finfo(pooled.values.dtype).eps)
         columns, z = self._columns_and_responses(pooled)
         found = xp.zeros((len(regions), *self.patch))
-        for i, region in enumerate(regions):
-            active = xp.flatnonzero(pooled.values[region])
-            found[i] = solve(self.shifts[:, columns[region][active]], z[region][active], eps).reshape(self.patch)
+
+        def work(piece: slice) -> None:
+            for i, region in enumerate(regions[piece], piece.start):
+                active = xp.flatnonzero(pooled.values[region])
+                found[i] = solve(self.shifts[:, columns[region][active]], z[region][active], eps).reshape(self.patch)
+
+        over_batch(work, len(regions), 3 * 8 * len(self.shifts) * 2 * self.w.shape[3], found)
         return found
 
     def ratios(self, x: Array) -> Array:

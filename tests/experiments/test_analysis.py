@@ -485,7 +485,7 @@ def test_older_weights_never_stand_in_for_those_of_the_results(copy):
 
 def test_a_run_and_a_file_of_one_name(copy, tmp_path):
     shutil.copy(copy / "checkpoint.npz", tmp_path / "run.npz")
-    with pytest.raises(UsageError, match="both called run"):
+    with pytest.raises(UsageError, match="two networks are called run"):
         pairing.main(["--run", str(copy), "--weights", str(tmp_path / "run.npz"), "--out", str(tmp_path / "out")])
     assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""The commands that use a trained network: predict, evaluate, export."""
+"""The commands that use a trained network: predict, evaluate, export; and analyses of one with a card."""
 
 import io
 import json
@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from experiments import evaluate, export, predict
+from experiments import evaluate, export, injectivity, pairing, predict, regularisation
 from experiments.cli.app import UsageError
 from experiments.figures.phases import responses
 from experiments.train.run import open_run
@@ -357,3 +357,43 @@ def test_the_examples_of_the_documentation_run(run, card, tmp_path, monkeypatch,
     exec(compile(with_onnx, "docs/use.md", "exec"), {})
     assert capsys.readouterr().out == f"{best}\n"
     exec(compile(from_pytorch, "docs/use.md", "exec"), {})
+
+
+# --- analyses of a network with a card ---
+
+
+def test_analyses_take_a_run_or_its_weights(run, card, tmp_path):
+    """The same network, as a run and by its file, is measured alike; only the name differs."""
+    rows = {}
+    for name, source in (("run", ["--run", str(run)]), ("tiny", ["--weights", str(card)])):
+        out = tmp_path / f"of-{name}"
+        assert injectivity.main([*source, "--subset", "4", "--windows", "5", "--out", str(out), *CPU]) == 0
+        assert regularisation.main([*source, "--out", str(out), *CPU]) == 0
+        rows[name] = "".join((out / file).read_text() for file in ("injectivity.csv", "gaps.csv"))
+        assert name in rows[name]
+    assert rows["tiny"].replace("tiny", "run") == rows["run"]
+
+
+def test_pairing_of_a_card_knows_its_start(run, card, tmp_path):
+    """Of a file of another program it does not: that is how the two are told apart."""
+    shutil.copy(card, tmp_path / "foreign.npz")
+    out = tmp_path / "out"
+    options = ["--weights", str(card), str(tmp_path / "foreign.npz"), "--draws", "2", "--out", str(out), *CPU]
+    assert pairing.main(options) == 0
+    of_card, foreign = (json.loads((out / name / "summary.json").read_text()) for name in ("tiny", "foreign"))
+    assert 0 < of_card["conv1"].pop("cosine_with_start") < 1
+    assert foreign["conv1"].pop("cosine_with_start") is None
+    assert of_card["conv1"] == foreign["conv1"]
+
+
+def test_weights_that_cannot_be_analysed(run, card, tmp_path, ends):
+    with pytest.raises(UsageError, match="nothing to look at: name a folder with --run or a network with --weights"):
+        injectivity.main(CPU)
+    with pytest.raises(UsageError, match="two runs are called tiny"):
+        injectivity.main(["--weights", str(card), str(card), *CPU])
+    code, err = ends(injectivity.main, "experiments.injectivity", "--weights", "nobody", *CPU)
+    assert code == 1
+    assert "there is no trained network 'nobody'" in err
+    change(card.with_suffix(".json"), settings={})  # as of weights that another program trained
+    with pytest.raises(UsageError, match="does not say how we trained it on small images; name its run"):
+        injectivity.main(["--weights", str(card), *CPU])

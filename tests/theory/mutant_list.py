@@ -140,6 +140,7 @@ MUTANTS = [
             "stride = (pool.stride[0] * conv.stride[0],",
             "stride = (conv.stride[0],",
         ),
+        ("every piece is the first", "enumerate(regions[piece], piece.start)", "enumerate(regions[piece])"),
         ("the ratio is squared", "result[piece] = xp.sqrt(xp.where(square > 0", "result[piece] = (xp.where(square > 0"),
     ),
     *_of(
@@ -211,6 +212,7 @@ MUTANTS = [
         ("the box is left", "candidate = xp.clip(x + d, low, high)", "candidate = x + d"),
         ("worse steps are taken", "better = norm(tried) < error", "better = norm(tried) < 2 * error"),
         ("the sign of the modulus", "return abs(z) - y, sign", "return abs(z) - y, -sign"),
+        ("a start of one colour", "_start(low, high) if start is None", "0.5 * (low + high) if start is None"),
         ("anything has converged", "residuals[-1] <= tolerance)", "residuals[-1] <= 1e9)"),
         ("uphill", "d = _cgls(network, slope, -gradient * free", "d = _cgls(network, slope, gradient * free"),
     ),

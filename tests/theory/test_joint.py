@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from minicnn.theory.joint import invert_jointly, residual
-from minicnn.theory.piecewise import Known, Network
-from minicnn.theory.reconstruction import invert, ratio
+from minicnn.theory.piecewise import Known, Network, Stage
+from minicnn.theory.reconstruction import Layer, invert, ratio
 from tests.devices import on_devices
 from tests.theory.test_piecewise import make
 
@@ -133,3 +133,33 @@ STAGES = make(np.random.default_rng(0), (2,), "relu")
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_picture_of_one_colour_is_no_place_to_start():
+    """max over 2x2 cells, which is to be 0.2: from 0.5 in all cells, lowering the first of them helps nobody.
+
+    From noise each step lowers the cell that is the largest, until none is above 0.2.
+    """
+    one = Layer(np.ones((1, 1, 1, 1)), None, 1, 0)
+    pool = {"k": 2, "stride": 2, "pad": 0, "ceil": False}
+    network = Network([Stage(one, "relu", pool), Stage(one, "relu")], 4)
+    x = np.full((1, 4, 4, 1), 0.2)
+    known = network.features(x)._replace(switches=None)
+    stuck = invert_jointly(network, known, low=0.0, high=1.0, start=np.full_like(x, 0.5))
+    np.testing.assert_array_equal(stuck.x, 0.5)
+    assert not stuck.converged.any()
+    found = invert_jointly(network, known, low=0.0, high=1.0)
+    assert found.converged.all()
+    np.testing.assert_allclose(found.x.reshape(2, 2, 2, 2).max(axis=(1, 3)), 0.2, atol=1e-3)
+
+
+def test_the_start_is_noise_in_the_box():
+    """With no step: around the middle, an eighth of the box, cut to it; the same for every image and in every call."""
+    network = Network(make(np.random.default_rng(0), (2,), "crelu"), 32)
+    known = network.features(np.zeros((2, 32, 32, 2)))
+    x, again = (invert_jointly(network, known, low=-1.0, high=3.0, steps=0).x for _ in range(2))
+    assert x.mean() == pytest.approx(1, abs=0.05)
+    assert x.std() == pytest.approx(0.5, abs=0.03)
+    assert x.min() >= -1
+    np.testing.assert_array_equal(x, again)
+    np.testing.assert_array_equal(x[0], x[1])

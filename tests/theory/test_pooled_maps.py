@@ -128,6 +128,18 @@ def test_maps_of_signals_signals_of_maps():
     assert PooledConvolution(w, pad=1).ratios(x[:0]).shape == (0, 4, 4)
 
 
+def test_many_regions_are_each_as_if_alone(monkeypatch):
+    """Pieces of the list of regions are worked on side by side."""
+    monkeypatch.setattr("minicnn.parallel.HOST_PIECE_BYTES", 1)
+    rng = np.random.default_rng(0)
+    layer, x = PooledConvolution(rng.normal(size=(3, 3, 2, 4))), rng.normal(size=(2, 9, 9, 2))
+    pooled = layer.pool(x)
+    regions = list(np.ndindex(pooled.values.shape[:3]))
+    assert len(regions) > 8
+    alone = [layer.reconstruct(pooled, [region])[0] for region in regions]
+    np.testing.assert_array_equal(layer.reconstruct(pooled, regions), alone)
+
+
 def test_one_region_by_hand():
     """w = (1) on four pixels, pooled together: each phase that fires gives its largest pixel back."""
     w, x = np.ones((1, 1, 1, 1)), np.array([3.0, 1.0, 0.0, -2.0]).reshape(1, 2, 2, 1)
