@@ -20,6 +20,7 @@ from experiments.cli.app import argument_parser, get_device, hint, run_main, usa
 from experiments.cli.values import check_numbers, result_file
 from experiments.explorer.content import content
 from experiments.explorer.page import page
+from experiments.report.context import data_name
 from experiments.train.trained import network_options, open_trained, source
 from minicnn.backend import CPU
 from minicnn.checkpoint import atomic_write_text
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
         data = load(network.dataset, args.data)
     network.check_data(data)
     made, arrays = content(network, others, data, args.images)
-    text = page(made, arrays, label=f"{network.label}, trained on {network.dataset}", run=network.name)
+    text = page(made, arrays, label=f"{network.label}, trained on {data_name(network.dataset)}", run=network.name)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write_text(args.out, text)
     print(f"{args.out}: {len(text) / 1e6:.1f} MB; open it in a browser")

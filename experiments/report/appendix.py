@@ -14,7 +14,7 @@ from experiments.report.cifar_tables import describe
 from experiments.report.context import Context, Parts, absent, chart, read_results, read_rows
 from experiments.report.groups import Group, families, groups, test_error
 from experiments.reproduction.targets import TARGETS, Target, has_photographs
-from experiments.statements.base import SEVERITIES
+from experiments.statements.base import GAP, MISPRINT, SEVERITIES
 from experiments.tables.html import Html, note, tag
 from experiments.tables.table import Column, Links, Table
 
@@ -36,8 +36,8 @@ def theory(context: Context) -> Parts:
     statements = [one for one in found if isinstance(one, dict)]
     counts = Counter(str(one.get("verdict")) for one in statements)
     drawn = [context.picture(folder / name, words) for name, words in PICTURES.items()]
-    total = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    parts: Parts = [tag("p", f"{len(statements)} statements were checked: {total}.")]
+    total = "; ".join(f"{verdict}: {number}" for verdict, number in counts.items())
+    parts: Parts = [tag("p", f"{len(statements)} statements were checked. As they are printed, {total}.")]
     for severity, means in {**SEVERITIES, "": ""}.items():  # a file of an older version has no severities
         if group := [one for one in statements if one.get("severity", "") == severity]:
             parts += [
@@ -48,12 +48,15 @@ def theory(context: Context) -> Parts:
 
 
 def _statement(one: dict[str, Any]) -> Html:
-    """The verdict and the claim; why, and what is true instead, at a click."""
+    """The verdict and the claim; why, and what is true instead, at a click.  A misprint is no false theorem."""
+    verdict, mended = str(one.get("verdict", "?")), one.get("severity") in (GAP, MISPRINT)
+    words = "false as printed" if verdict == "false" and mended else verdict
+    kind = {"holds": "good", "false": "so-so" if mended else "bad"}.get(verdict, "so-so")
     return tag(
         "details",
         tag(
             "summary",
-            tag("span", one.get("verdict", "?"), class_=_colour(one)),
+            tag("span", words, class_=f"verdict {kind}"),
             tag("strong", f" {one.get('where', '')}: "),
             one.get("says", ""),
         ),
@@ -61,10 +64,6 @@ def _statement(one: dict[str, Any]) -> Html:
         tag("p", tag("strong", "Corrected: "), one["corrected"]) if one.get("corrected") else None,
         note(one.get("key", ""), *(f", {erratum}" for erratum in one.get("errata", []))),
     )
-
-
-def _colour(one: dict[str, Any]) -> str:
-    return "verdict " + {"holds": "good", "false": "bad"}.get(str(one.get("verdict")), "so-so")
 
 
 def curves(context: Context) -> Parts:

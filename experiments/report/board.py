@@ -16,6 +16,7 @@ What is measured layer by layer enters as the mean over layers; the sections bel
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from experiments.report.context import Context, Fold, Parts, absent
 from experiments.report.groups import Group, differences, families, gap, groups, test_error
 from experiments.report.repeats import Repeats, minus, repeats
 from experiments.reproduction.scales import BASE, HALF
-from experiments.tables.html import link, note, tag
+from experiments.tables.html import Html, link, note, tag
 from experiments.tables.table import Badge, Column, Table
 from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 from reference.paper import TABLE_6, TABLE_S1, CifarRow, cifar_result
@@ -90,6 +91,18 @@ def board(context: Context) -> Parts:
     if any(training.settings.reductions for training in context.scale.table1):
         found.append(note("These runs are not the paper's: ", link("what that means", "#reduced"), "."))
     return found
+
+
+def tally(parts: Parts) -> Html | None:
+    """How often each verdict is given in the first table of the board: its result in one line."""
+    first = next((part for part in parts if isinstance(part, Table)), None)
+    if first is None:
+        return None
+    counts = Counter(badge for _, badge, *_ in first.rows)
+    found = [
+        tag("span", f"{number} {words}", class_=f"verdict {kind}") for (words, kind), number in counts.most_common()
+    ]
+    return tag("p", f"{len(first.rows)} questions of the paper: ", *found, link("the board", "#brief"), class_="tally")
 
 
 def table(how: str, asked: Sequence[Question]) -> Table:

@@ -115,7 +115,7 @@ def page(context: Context, sections: Sections) -> Html:
     body = join(
         [
             tag("a", "To the results", href="#results", class_="skip"),
-            header(context),
+            header(context, board.tally(sections["brief"][1])),
             tag("nav", tag("ul", links), aria_label="Contents"),
             tag("main", made, id="results"),
             tag("footer", "Made by minicnn. Intervals are 95 %; errors are in percent, differences in points."),
@@ -132,7 +132,7 @@ def page(context: Context, sections: Sections) -> Html:
     return join([Html("<!DOCTYPE html>\n"), tag("html", tag("head", head), tag("body", body), lang="en"), "\n"])
 
 
-def header(context: Context) -> Html:
+def header(context: Context, result: Html | None) -> Html:
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return tag(
         "header",
@@ -140,5 +140,6 @@ def header(context: Context) -> Html:
         tag("h1", "The CReLU paper, reproduced"),
         tag("p", tag("cite", PAPER), " (Shang, Sohn, Almeida, Lee; ICML 2016)"),
         tag("p", tag("strong", f"Scale {context.scale.name}: "), f"{context.scale.what}. Written {made}."),
+        result,
         chart(draw(compute()), IDEA),
     )

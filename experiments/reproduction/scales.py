@@ -106,7 +106,7 @@ def controls(main: int, seeds: int, shorter: int, **settings: Any) -> dict[str, 
 TINY_PHOTOS: dict[str, Any] = {"scale": 0.1, "side": 48, "crop": 40, "epochs": 2, "batch": 16}
 NO_PHOTOGRAPHS = (
     "This scale does without ImageNet: networks of a tenth of the width, trained on a few hundred generated pictures "
-    "of textures, show that everything runs and nothing else (--imagenet DIR names a folder of photographs)"
+    "of textures, show that everything runs and nothing else; photographs of your own can be named"
 )
 
 

@@ -4,6 +4,9 @@ import base64
 import contextlib
 import json
 import shlex
+import struct
+import zlib
+from argparse import Namespace
 from importlib.resources import files
 
 import numpy as np
@@ -12,9 +15,14 @@ from PIL import Image
 
 from experiments import cifar, explore
 from experiments.cli.app import UsageError
+from experiments.explorer.content import content
+from experiments.explorer.page import page as page_of
 from experiments.train.run import open_run
+from experiments.train.trained import open_trained
 from minicnn.analysis.inversion import _through_pool, crelu_steps
 from minicnn.backend import CPU
+from minicnn.data.cifar import load
+from minicnn.data.dataset import DataError
 from minicnn.data.textures import textures
 from minicnn.theory.operators import Convolution
 from minicnn.theory.pooling import pool_signal, ratio_bounds, reconstruct_signal, theorem_matrices
@@ -57,12 +65,14 @@ def page(browser, made):
     settle(browser)
     yield browser
     assert browser.errors == []
-    assert browser.requests[1:] == []  # but the page itself
+    _page, *others = browser.requests
+    assert [one for one in others if not one.startswith("blob:file:")] == []  # these are the reader's own files
 
 
 def settle(browser):
     """Wait until what takes longest is there."""
-    browser.wait_for("document.querySelector('#phases-conv2 canvas') !== null")
+    browser.wait_for("document.querySelectorAll('#phases-conv2 canvas, #pairs-networks table').length > 1")
+    browser.wait_for("document.querySelector('[aria-busy]') === null")
 
 
 def array(browser, script):
@@ -87,16 +97,25 @@ def put_map(browser, name, values):
 # It computes what minicnn computes.
 
 
+def probabilities(browser, images):
+    """(of the page's network for these images, how many milliseconds each took)."""
+    data = base64.b64encode(images.tobytes()).decode()
+    browser.run(f"globalThis.all = Uint8Array.from(atob('{data}'), c => c.charCodeAt(0)); 0")
+    found = [
+        browser.run(
+            f"""(() => {{ const since = performance.now(), n = 32 * 32 * 3, bytes = all.slice({i} * n, {i + 1} * n);
+            const found = forward(page.content.layers, normalise(bytes, page.content));
+            return [softmax(found[found.length - 1].y.data), performance.now() - since]; }})()"""
+        )
+        for i in range(len(images))
+    ]
+    return [p for p, _ in found], [time for _, time in found]
+
+
 def test_probabilities_are_those_of_the_library(page, run):
     data = textures()
     images = data.test_images[:100]
-    data_base64 = base64.b64encode(images.tobytes()).decode()
-    found = page.run(
-        f"""(() => {{ const all = Uint8Array.from(atob("{data_base64}"), c => c.charCodeAt(0)), n = 32 * 32 * 3;
-        return Array.from({{length: 100}}, (_, i) => {{
-          const found = forward(page.content.layers, normalise(all.slice(i * n, (i + 1) * n), page.content));
-          return softmax(found[found.length - 1].y.data); }}); }})()"""
-    )
+    found, _ = probabilities(page, images)
     expected = evaluate(run.model(CPU), images, data.test_labels[:100], run.normaliser(data), device=CPU)
     expected = expected.probabilities
     np.testing.assert_allclose(found, expected, atol=1e-4)
@@ -220,18 +239,36 @@ def error_of(browser, name):
 
 def test_a_click_on_a_layer_shows_its_maps(page):
     page.click("input[value=conv3]")
-    assert text(page, "path-words").startswith("conv3: 8 filters, maps of 16x16.")
+    assert text(page, "path-words").startswith("conv3: 8 filters, maps of 16x16,")
     assert page.run("document.querySelectorAll('#path-maps canvas').length") == 16
 
 
 def test_without_the_negative_phase_less_comes_back(page):
     before = error_of(page, "phases-conv1")
-    page.run("document.querySelector('#phases-conv2 canvas').remove()")
     page.click("#phases-minus")
     settle(page)
     assert error_of(page, "phases-conv1") > before + 0.1
+    assert "does not come back" in text(page, "phases-words")
     page.click("#phases-minus")
-    page.wait_for(f"Math.abs(parseFloat($('phases-conv1').textContent.split(' ')[1]) - {before}) < 1e-3")
+    settle(page)
+    assert error_of(page, "phases-conv1") == pytest.approx(before, abs=1e-3)
+
+
+def test_half_of_the_filters_and_half_of_these_and_all_of_them(page):
+    count = page.run("page.content.layers[0].w.filters")
+    said = text(page, "phases-words")
+    assert said.startswith(f"Known: {count}.0 of {count} responses per pixel")
+    left = count
+    while left > 1:
+        page.click("#phases-half")
+        settle(page)
+        left = (left + 1) // 2
+        assert text(page, "phases-words").startswith(f"Known: {left}.0 of {count}")
+        assert page.run("document.querySelectorAll('#phases-filters [aria-pressed=true]').length") == left
+    assert page.run("$('phases-half').disabled")
+    page.click("#phases-all")
+    settle(page)
+    assert text(page, "phases-words") == said
 
 
 def test_pooling_begins_with_a_signal_that_loses_something(page):
@@ -278,6 +315,21 @@ def test_pairs_are_shown_by_their_cosine(page):
     excess = [random - mean for mean, random in layers]
     said = page.run("document.querySelector('#pairs-networks .excess').textContent")
     assert f"in conv1 by {excess[0]:.3f}, on average over the layers by {np.mean(excess):.3f}." in said
+
+
+@pytest.mark.parametrize(("first", "mean"), [(0.3, 0.1), (0.3, -0.1), (-0.1, 0.2)])
+def test_the_page_says_whether_its_networks_agree_with_the_paper(page, first, mean):
+    """Relative to random filters, those of a ReLU network are more opposed than CReLU's by so much."""
+    means = [[-0.5, -0.5], [-0.5 - first, -0.5 - (2 * mean - first)]]  # CReLU, ReLU; two layers
+    networks = [
+        {"label": label, "layers": [{"mean": one, "random": -0.4} for one in layers]}
+        for label, layers in zip(("CReLU (half)", "ReLU (base)"), means, strict=True)
+    ]
+    said = page.run(f"pairsView.words({json.dumps(networks[::-1])})")
+    agree, are = "agree" if first > 0 else "do not agree", "are" if mean > 0 else "are not"
+    assert f"conv1 {agree} with the paper" in said
+    assert said.endswith(f"On average over all layers they {are}.")
+    assert page.run(f"pairsView.words({json.dumps(networks[:1])})") == ""  # nothing to compare with
 
 
 def test_a_picture_of_the_readers(page, tmp_path):
@@ -340,42 +392,64 @@ def test_a_reader_may_refuse_the_camera(made):
         assert browser.errors == []
 
 
+def blank_png(side):
+    """The bytes of a black picture: a few thousand for many millions of pixels."""
+    head = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(side * (1 + (side + 7) // 8)), 9)
+    parts = [(b"IHDR", head), (b"IDAT", rows), (b"IEND", b"")]
+    chunks = [struct.pack(">I", len(d)) + kind + d + struct.pack(">I", zlib.crc32(kind + d)) for kind, d in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
 def pictures(folder):
-    """(file, what the page says or None): what readers may drop."""
-    Image.new("RGB", (64, 64)).save(folder / "whole.png")
-    whole = (folder / "whole.png").read_bytes()
+    """(file, what the page says, or the colour of its first pixel): what readers may drop."""
+    svg = "<svg xmlns='http://www.w3.org/2000/svg'><script>document.title='x'</script></svg>"
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 90, 3), np.uint8))
+    for name in ("whole.png", "whole.jpg"):
+        noise.save(folder / name)
+        whole = (folder / name).read_bytes()
+        (folder / name.replace("whole", "cut")).write_bytes(whole[: len(whole) // 2])
     (folder / "empty.png").write_bytes(b"")
-    (folder / "cut.png").write_bytes(whole[:60])
     (folder / "words.txt").write_text("not a picture")
-    (folder / "scripted.svg").write_text(
-        "<svg xmlns='http://www.w3.org/2000/svg'><script>document.title='x'</script></svg>"
-    )
-    Image.new("CMYK", (40, 40)).save(folder / "cmyk.jpg")
-    Image.new("RGB", (1, 1)).save(folder / "one.png")
-    Image.new("RGB", (6000, 20)).save(folder / "wide.png")
+    (folder / "scripted.svg").write_text(svg)
+    (folder / "scripted.png").write_text(svg)
+    (folder / "huge.png").write_bytes(blank_png(20_000))
+    with (folder / "heavy.png").open("wb") as file:
+        file.truncate(60_000_000)
+    Image.new("CMYK", (40, 40), (0, 255, 255, 0)).save(folder / "cmyk.jpg")
+    Image.new("RGB", (1, 1), (7, 8, 9)).save(folder / "one.png")
+    Image.new("RGB", (6000, 20), (7, 8, 9)).save(folder / "wide.png")
+    Image.new("RGBA", (40, 40), (7, 8, 9, 0)).save(folder / "transparent.png")
     frames = [Image.new("RGB", (40, 40), colour) for colour in ("red", "blue")]
     frames[0].save(folder / "moving.gif", save_all=True, append_images=frames[1:])
     return [
         ("empty.png", "The file is empty"),
         ("cut.png", "The picture is damaged"),
+        ("cut.jpg", "The picture is damaged"),
         ("words.txt", "This is not a picture"),
         ("scripted.svg", "An SVG is a drawing"),
-        ("cmyk.jpg", None),
-        ("one.png", None),
-        ("wide.png", None),
-        ("moving.gif", None),
+        ("scripted.png", "The picture is damaged"),
+        ("huge.png", "The picture has more than 100 million pixels"),
+        ("heavy.png", "The file is larger than 50 MB"),
+        ("cmyk.jpg", (255, 0, 0)),
+        ("one.png", (7, 8, 9)),
+        ("wide.png", (7, 8, 9)),
+        ("transparent.png", (255, 255, 255)),
+        ("moving.gif", (255, 0, 0)),
     ]
 
 
 def test_bad_pictures_are_a_sentence_and_nothing_is_lost(page, tmp_path):
     before = text(page, "chosen")
-    for name, message in pictures(tmp_path):
+    for name, expected in pictures(tmp_path):
+        page.run("page.say('')")
         page.choose_file("#file", tmp_path / name)
-        if message is None:
+        if isinstance(expected, tuple):
             page.wait_for(f"document.querySelector('#chosen figcaption').textContent === '{name}'")
+            np.testing.assert_allclose(page.run("Array.from(page.state.bytes.slice(0, 3))"), expected, atol=2)
             before = name
         else:
-            page.wait_for(f"document.getElementById('message').textContent.startsWith('{message}')")
+            page.wait_for(f"document.getElementById('message').textContent.startsWith('{expected}')")
             assert text(page, "chosen") == before
     assert page.run("document.title") == "CReLU, to look at and to play with"
 
@@ -403,6 +477,39 @@ def test_an_accessibility_engine_finds_nothing(browser, made, dark):
     problems = [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found["violations"]]
     assert problems == []
     assert len(found["passes"]) > 10
+
+
+@pytest.mark.slow
+def test_the_full_width_networks_that_come_with_minicnn(browser, tmp_path):
+    """100 test images; of CIFAR-10 where it is at hand, of textures elsewhere: any pictures will do."""
+    network, beside = (
+        open_trained(Namespace(run=None, weights=name, data=None), CPU) for name in ("crelu-half", "relu-base")
+    )
+    try:
+        data = load(network.dataset, download=False)
+    except DataError:
+        data = textures()
+    made, arrays = content(network, [beside], data, 10)
+    (tmp_path / "full.html").write_text(page_of(made, arrays, label=network.label, run=network.name))
+    browser.open(tmp_path / "full.html")
+    settle(browser)
+    assert error_of(browser, "phases-conv1") < 0.01  # both phases: nothing is lost
+    found, milliseconds = probabilities(browser, data.test_images[:100])
+    np.testing.assert_allclose(found, network.classifier.probabilities(data.test_images[:100]), atol=1e-4)
+    assert min(milliseconds) < 2000
+    x = network.classifier.normalise(data.test_images[:1])
+    for at, step in enumerate(crelu_steps(network.classifier.model)[:2]):
+        w, b, stride, pad = step.layer
+        y = features(x, [step.layer])
+        conv = Convolution(w, (32, 32), stride=stride, pad=pad)
+        expected = least_squares(conv, responses(y, b), iterations=15, tolerance=0.0).x
+        put_map(browser, "y", y)
+        layer_of = f"page.content.layers[{2 * at}]"
+        solution = f"[...leastSquares({layer_of}, responses(y, {layer_of}), null, 32, 32, 15)].pop().data"
+        found = array(browser, solution).reshape(expected.shape)
+        np.testing.assert_allclose(found, expected, atol=1e-3 * abs(expected).max())
+        x = y
+    assert browser.errors == []
 
 
 def test_other_networks_are_refused(made, tmp_path):

@@ -144,8 +144,10 @@ def test_the_board_answers_a_question_by_its_interval(tmp_path, differences, ver
     assert (float(row["95 % interval, low"]) if low is not None else None) == (low and pytest.approx(low, abs=1e-3))
 
 
-@pytest.mark.parametrize(("smaller", "allowed"), [(1.0, "also"), (0.0, "not")])
-def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed):
+@pytest.mark.parametrize(
+    ("smaller", "allowed", "tally"), [(1.0, "also", "2 shown"), (0.0, "not", "1 shown 1 not shown")]
+)
+def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed, tally):
     """The error has p = 0.038 (t = 5, two degrees of freedom).  Beside a gap with p = 0 Holm's method compares it with
     0.05, beside one with p = 1 with 0.025."""
     scale, shift = tiny(3, pairs=()), 5 / 3**0.5
@@ -153,8 +155,10 @@ def test_the_board_allows_for_the_number_of_questions(tmp_path, smaller, allowed
         seed, relu = training.settings.seed, training.settings.act == "relu"
         test = 30.0 + (0.0 if relu else seed - 1 - shift)
         write_run(tmp_path, training, train=test - 5.0 + (0.0 if relu else smaller), test=test)
-    rows = board(report(tmp_path, scale))
+    path = report(tmp_path, scale)
+    rows = board(path)
     assert rows[QUESTION]["verdict"] == "shown"
+    assert f"2 questions of the paper: {tally} the board" in " ".join(read(path)[1].split())  # on the first screen
     assert rows[QUESTION]["how sure"] == f"3 pairs, p = 0.038; {allowed} for all 2 at once"
 
 
@@ -238,13 +242,19 @@ def test_cells_link_to_folders_that_exist(paired):
 
 def test_the_theory_is_shown_with_its_verdicts_and_escaped(tmp_path):
     one = {"key": "k", "where": "Theorem 4.1", "says": BAD, "verdict": "false", "witness": "w", "errata": ["E7"]}
-    sound, old = {"severity": "sound", "where": "Lemma 1"}, {"where": "Lemma 2"}  # older files have no severity
-    found = [old, sound, one | {"severity": "false"}]
+    old = {"where": "Lemma 2", "verdict": "holds"}  # older files have no severity
+    sound = {"severity": "sound", "where": "Lemma 1", "verdict": "holds"}
+    misprint = one | {"severity": "misprint", "where": "Definition 3"}
+    found = [old, misprint, sound, one | {"severity": "false"}]
     write_analyses(tmp_path, tiny(), "theory", {"results.json": json.dumps({"statements": found})})
     path = report(tmp_path, tiny(), ("theory",))
     _, text = read(path)
-    assert "3 statements were checked:" in text
-    assert text.index("Theorem 4.1") < text.index("Lemma 1") < text.index("Lemma 2")  # the worst first
+    assert "4 statements were checked. As they are printed, holds: 2; false: 2." in text
+    places = [text.index(where) for where in ("Theorem 4.1", "Definition 3", "Lemma 1", "Lemma 2")]
+    assert places == sorted(places)  # the worst first
+    made = path.read_text()
+    assert '<span class="verdict bad">false</span><strong> Theorem 4.1: ' in made
+    assert '<span class="verdict so-so">false as printed</span><strong> Definition 3: ' in made  # no false theorem
     assert "False: no condition repairs it" in text
     assert BAD in text
     assert "<script" not in path.read_text()

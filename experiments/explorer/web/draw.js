@@ -3,8 +3,6 @@
 
 "use strict";
 
-const BLUE = [0, 98, 178], ORANGE = [200, 80, 0];
-
 /* element("p", {class: "note"}, "words", otherElement); a function among the attributes listens, as in {onclick: f}. */
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -27,8 +25,8 @@ function svgElement(tag, attributes = {}, ...children) {
 
 const $ = id => document.getElementById(id);
 
-/* A canvas of (H, W) pixels whose colours are colour(i) = [r, g, b] in 0 .. 255 for pixel number i; `words` say what it is
-   to readers who do not see it, "" where words beside it do. */
+/* A canvas of (H, W) pixels whose colours are colour(i) = [r, g, b] or [r, g, b, opacity] in 0 .. 255 for pixel number i;
+   `words` say what it is to readers who do not see it, "" where words beside it do. */
 function canvas(height, width, colour, words = "", style = "map") {
   const made = element("canvas", { width, height, class: style, role: "img", "aria-label": words || null });
   if (!words) { made.removeAttribute("role"); made.setAttribute("aria-hidden", "true"); }
@@ -39,18 +37,22 @@ function canvas(height, width, colour, words = "", style = "map") {
 function paint(made, colour) {
   const context = made.getContext("2d"), image = context.createImageData(made.width, made.height);
   for (let i = 0; i < made.width * made.height; i++) {
-    const [r, g, b] = colour(i);
-    image.data.set([r, g, b, 255], 4 * i);
+    const [r, g, b, opacity = 255] = colour(i);
+    image.data.set([r, g, b, opacity], 4 * i);
   }
   context.putImageData(image, 0, 0);
 }
 
-/* From white (0) to a colour (1). */
-const shade = (rgb, strength) => rgb.map(v => 255 + (v - 255) * Math.min(1, Math.max(0, strength)));
+/* A colour of the style, "--plus" or "--minus", as [r, g, b]: another one in the dark. */
+function styleColour(name) {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  return [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16));
+}
 
-/* Channel c of a map, white where it is 0; `most` is the value of the full colour. */
+/* Channel c of a map: nothing where it is 0, the full colour where it is `most`. */
 function mapCanvas(map, c, most, rgb, words) {
-  return canvas(map.height, map.width, i => shade(rgb, map.data[i * map.channels + c] / (most || 1)), words);
+  const strength = i => Math.min(1, Math.max(0, map.data[i * map.channels + c] / (most || 1)));
+  return canvas(map.height, map.width, i => [...rgb, 255 * strength(i)], words);
 }
 
 /* Filter f as a picture: weights of three channels as colours around grey. */

@@ -23,7 +23,7 @@ const page = {
 
   start() {
     this.content = unpackContent();
-    for (const view of [...this.views, pairsView, theoremView, subspaceView]) view.start(this.content);
+    for (const view of [...this.views, theoremView, subspaceView]) view.start(this.content);
     $("pictures").append(...this.content.images.map(({ name, pixels }, i) => element("button", { class: "thumb",
       "aria-pressed": String(i === 0), title: name, onclick: event => this.choose(pixels, name, event.currentTarget) },
       pictureCanvas(pixels, "", "small"), element("span", { class: "hidden" }, name))));
@@ -37,6 +37,7 @@ const page = {
       if (file) this.read(file); else this.say("There is no picture in the clipboard.");
     });
     this.choose(this.content.images[0].pixels, this.content.images[0].name, $("pictures").firstElementChild);
+    setTimeout(() => pairsView.start(this.content)); // many drawings, when the picture is there
   },
 
   say(words) { $("message").textContent = words; },

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const SIDE = 32, LARGEST = 50e6; // pixels of a side, bytes of a file
+const SIDE = 32, LARGEST = 50e6, MOST = 100e6; // pixels of a side; bytes of a file, pixels of a picture
 const PICTURES = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/avif"];
 
 /* (32 32 3) bytes of the central square; an Error with a sentence for the reader where that is impossible.  A picture is
@@ -14,15 +14,25 @@ async function readPicture(blob) {
   if (!PICTURES.includes(blob.type))
     throw new Error(`This is not a picture that can be read here (${blob.type || "unknown kind"}). Choose a PNG or a JPEG.`);
   if (blob.size > LARGEST) throw new Error("The file is larger than 50 MB. Choose a smaller picture.");
-  let bitmap;
-  try {
-    bitmap = await createImageBitmap(blob);
-  } catch {
-    throw new Error("The picture is damaged or of a kind that this browser cannot read. Choose another.");
-  }
+  const damaged = () => { throw new Error("The picture is damaged or of a kind that this browser cannot read. Choose another."); };
+  if (await pixelsOf(blob).catch(damaged) > MOST)
+    throw new Error("The picture has more than 100 million pixels. Choose a smaller one.");
+  const bitmap = await createImageBitmap(blob).catch(damaged);
   const bytes = squareBytes(bitmap, bitmap.width, bitmap.height);
   bitmap.close();
   return bytes;
+}
+
+/* How many pixels a picture has, from the head of its file: an image is decoded only where it is drawn.  A small file can
+   hold a picture that fills the memory. */
+async function pixelsOf(blob) {
+  const image = new Image(), url = URL.createObjectURL(blob);
+  try {
+    await new Promise((resolve, reject) => { image.onload = resolve; image.onerror = reject; image.src = url; });
+    return image.naturalWidth * image.naturalHeight;
+  } finally {
+    URL.revokeObjectURL(url);
+  }
 }
 
 /* The central square in 32x32 pixels, on white where it is transparent.  Halved until nearly there: each step then

@@ -13,9 +13,10 @@ const pathView = {
     this.chosen = names[0];
     const options = names.map(name => element("label", {},
       element("input", { type: "radio", name: "layer", value: name, checked: name === this.chosen,
-                         onchange: () => { this.chosen = name; this.all = false; this.show(); } }), name));
+                         onchange: () => { this.chosen = name; this.all = false; this.show(); } }), element("span", {}, name)));
     $("path-layers").append(...options);
     $("path-all").addEventListener("click", () => { this.all = !this.all; this.show(); });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show()); // the colours are others
   },
 
   /* `found` is what `forward` gave. */
@@ -30,24 +31,24 @@ const pathView = {
     const { y: z } = found[at], next = found[at + 1];
     const filters = z.channels, two = next && next.layer.kind === "crelu";
     const count = this.all ? filters : Math.min(filters, SHOWN);
-    let most = 0;
-    for (const value of z.data) most = Math.max(most, Math.abs(value));
-    const both = crelu(z);
+    const most = new Float32Array(filters); // the strongest response of each filter
+    z.data.forEach((value, i) => { most[i % filters] = Math.max(most[i % filters], Math.abs(value)); });
+    const both = crelu(z), blue = styleColour("--plus"), orange = styleColour("--minus");
     const active = phase => {
       let on = 0;
       for (let i = 0; i < z.data.length; i++) on += phase * z.data[i] > 0;
       return percent(on / z.data.length);
     };
     const cells = Array.from({ length: count }, (_, f) => element("figure", { class: "phases" },
-      mapCanvas(both, f, most, BLUE, `filter ${f + 1}, positive phase`),
-      mapCanvas(both, filters + f, most, ORANGE, `filter ${f + 1}, negative phase${two ? "" : ", which the network drops"}`),
+      mapCanvas(both, f, most[f], blue, `filter ${f + 1}, positive phase`),
+      mapCanvas(both, filters + f, most[f], orange, `filter ${f + 1}, negative phase${two ? "" : ", which the network drops"}`),
       element("figcaption", {}, String(f + 1))));
     $("path-maps").replaceChildren(...cells);
     $("path-maps").classList.toggle("dropped", !two);
     const kept = two ? "CReLU passes both on." : next && next.layer.kind !== "conv" && next.layer.kind !== "mean"
       ? "ReLU passes the blue ones on and drops the orange ones, which are shown faded." : "These are scores, not features: nothing is dropped.";
     $("path-words").textContent =
-      `${this.chosen}: ${filters} filters, maps of ${z.height}x${z.width}. Positive responses (blue) at ${active(1)} of ` +
+      `${this.chosen}: ${filters} filters, maps of ${z.height}x${z.width}, each in full colour where its filter responds most. Positive responses (blue) at ${active(1)} of ` +
       `the places, negative ones (orange) at ${active(-1)}. ${kept}`;
     $("path-all").hidden = filters <= SHOWN;
     $("path-all").textContent = this.all ? `Show ${SHOWN} filters` : `Show all ${filters} filters`;

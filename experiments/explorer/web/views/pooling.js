@@ -18,7 +18,7 @@ const poolingView = {
         "aria-label": `${name}: place`, oninput: () => this.signal() });
       this.sliders.push({ filter: Math.floor(i / 2), sign: i % 2 ? -1 : 1, strength, place });
       $("pooling-sliders").append(element("fieldset", {}, element("legend", {}, name),
-        element("label", {}, "strength ", strength), element("label", {}, "place ", place)));
+        element("label", {}, "strength ", strength, element("output")), element("label", {}, "place ", place, element("output"))));
     }
     this.signal();
   },
@@ -33,13 +33,13 @@ const poolingView = {
     const features = found[this.at - 1].y, { y, switches } = maxPool2d(features, pool);
     const middle = Math.floor(pool.k[0] / 2) * pool.k[1] + Math.floor(pool.k[1] / 2);
     const entered = this.at > 2 ? found[this.at - 3].y : x;
-    const ways = [["with its switches", switches], ["without: every maximum in the middle", switches.map(() => middle)]];
+    const ways = [["with its switches", switches], ["without its switches", switches.map(() => middle)]];
     const cells = ways.map(([words, where]) => {
       const inner = throughPool(conv, pool, y, where, entered.height, entered.width);
       const picture = this.toPicture(inner);
       const shown = denormalise(picture, content);
-      const note = `error ${ratio(x, picture).toFixed(3)}, ${decibels(psnr(bytes, shown))}; ` +
-        `of what entered ${conv.name}: ${ratio(entered, inner).toFixed(3)}`;
+      const note = `error ${ratio(x, picture).toFixed(3)}, ${decibels(psnr(bytes, shown))}` +
+        (inner === picture ? "" : `; in what enters ${conv.name}: ${ratio(entered, inner).toFixed(3)}`);
       return element("figure", {}, pictureCanvas(shown, `${words}: ${note}`),
         element("figcaption", {}, element("strong", {}, words), element("br"), note));
     });
@@ -58,6 +58,10 @@ const poolingView = {
 
   /* The signal of the sliders, what a pool over all of it keeps, what comes back, and the bounds. */
   signal() {
+    for (const { strength, place } of this.sliders) {
+      strength.nextElementSibling.textContent = (+strength.value).toFixed(2);
+      place.nextElementSibling.textContent = place.value;
+    }
     const used = this.sliders.map(({ filter, sign, strength, place }) =>
       ({ filter, shift: +place.value, c: sign * +strength.value })).filter(one => one.c !== 0);
     const x = Array.from({ length: LENGTH }, (_, i) =>
