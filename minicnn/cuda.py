@@ -16,6 +16,9 @@ import numpy as np
 Array = Any  # an array of the device
 
 
+CHUNK = 8 << 20  # bytes that a large array is uploaded in
+
+
 class Graph(NamedTuple):
     """Work that was captured: launch() queues all of it at once."""
 
@@ -40,7 +43,10 @@ class Cuda(Protocol):
         """
 
     def pinned(self, size: int) -> np.ndarray:
-        """That many bytes of host memory, which the GPU can read while the program goes on."""
+        """That many bytes of host memory, which the GPU can read while the program goes on.
+
+        Where the system has no more of it, ordinary memory: copies from there make the program wait.
+        """
 
     def new_stream(self) -> Any:
         """A queue of work beside the one that computes: stream.record() gives an event, stream.wait_event(event)."""
@@ -53,6 +59,17 @@ class Cuda(Protocol):
 
     def room_for_a_graph(self) -> bool:
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
+
+
+# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
+# memory for its handle may also say that it is not initialised (1).
+_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of CuPy says that the memory of a GPU is used up."""
+    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
+    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
 
 
 TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
@@ -145,7 +162,33 @@ class CupyCuda:
         return result, Graph(graph.launch, pool)
 
     def pinned(self, size: int) -> np.ndarray:
-        return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        try:
+            return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            return np.empty(size, np.uint8)
+
+    def upload(self, x: np.ndarray, there: Array) -> None:
+        """Copy a host array to an array of the GPU in C order, a chunk at a time; waits for it.
+
+        CuPy would page-lock a copy of all of x, rounded up to a power of two, and keep that memory.  Two chunks take
+        turns: one is written while the GPU reads the other.
+        """
+        source: np.ndarray = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        target: Array = there.reshape(-1).view(np.uint8)
+        chunks, copied, stream = [self.pinned(CHUNK) for _ in range(2)], [None, None], self.current_stream()
+        try:
+            for i, start in enumerate(range(0, source.size, CHUNK)):
+                if (event := copied[i % 2]) is not None:
+                    event.synchronize()
+                part = source[start : start + CHUNK]
+                chunk = chunks[i % 2][: part.size]
+                chunk[...] = part
+                target[start : start + part.size].set(chunk, stream=stream)
+                copied[i % 2] = stream.record()
+        finally:
+            stream.synchronize()  # only then may others have the chunks
 
     def new_stream(self) -> Any:
         return self.cupy.cuda.Stream(non_blocking=True)

@@ -104,17 +104,16 @@ class Module:
             p.grad = None
 
     def to(self, target: str | Device | None = None, dtype: Any = None) -> Self:
-        """Move all parameters and buffers to a device, or to another precision; return the module itself."""
+        """Move all parameters and buffers to a device, or to another precision; return the module itself.
+
+        All of them or, where there is no memory for all, none.
+        """
         if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
             raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
         where = None if target is None else device(target)
-        for _, value in self.named_state():
-            if dtype is not None:
-                with device_of(value.data).active():
-                    value.data = value.data.astype(dtype)
-            if where is not None:
-                with memory_for(where, "the network"):
-                    value.data = to_device(value.data, where)
+        values = list({id(value): value for _, value in self.named_state()}.values())
+        for value, moved in zip(values, [_moved(value.data, where, dtype) for value in values], strict=True):
+            value.data = moved
         self.zero_grad()
         return self
 
@@ -145,8 +144,9 @@ class Module:
         """
         own = dict(self.named_state())
         check_state({name: tuple(value.data.shape) for name, value in own.items()}, state)
+        taken = {name: put_like(state[name], value.data) for name, value in own.items()}
         for name, value in own.items():
-            value.data = put_like(state[name], value.data)
+            value.data = taken[name]
 
     def __repr__(self) -> str:
         """The tree of layers, one line each."""
@@ -235,4 +235,18 @@ class Residual(Module):
 
 def put_like(values: np.ndarray, like: Array) -> Array:
     """A copy of a host array, with the dtype and on the device of `like`."""
-    return device_of(like).put(np.array(values, dtype=like.dtype))
+    where = device_of(like)
+    with memory_for(where, "the network"):
+        return where.put(np.array(values, dtype=like.dtype))
+
+
+def _moved(x: Array, where: Device | None, dtype: Any) -> Array:
+    """x in another precision, on another device; None leaves either as it is."""
+    if dtype is not None:
+        source = device_of(x)
+        with source.active(), memory_for(source, "the network"):
+            x = x.astype(dtype)
+    if where is None:
+        return x
+    with memory_for(where, "the network"):
+        return to_device(x, where)
