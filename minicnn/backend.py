@@ -38,7 +38,7 @@ class DeviceError(RuntimeError):
 
 
 class NoRoomError(DeviceError):
-    """There is no memory for an array; whoever wanted it can say better what for (`memory_for`, minicnn/parallel.py)."""
+    """There is no memory for an array; whoever wanted it can say what for (`memory_for` in minicnn/parallel.py)."""
 
 
 @dataclass(frozen=True)
