@@ -16,8 +16,9 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from minicnn.blas import one_blas_thread
 from minicnn.cuda import Cuda, CupyCuda, out_of_memory
 
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # CuPy and the CUDA libraries that it calls; it works however minicnn itself was installed.
 INSTALL_CUPY = "pip install 'cupy-cuda12x[ctk]>=14' (CUDA 12) or 'cupy-cuda13x[ctk]>=14' (CUDA 13)"
@@ -116,6 +119,35 @@ def device_of(x: Array) -> Device:
 def array_module(x: Array) -> Any:
     """numpy or cupy: the module whose functions work on x."""
     return device_of(x).xp
+
+
+def where_its_arrays_are(work: Callable[P, R]) -> Callable[P, R]:
+    """A function that computes on the GPU of its arrays, whichever is the current one.
+
+    CuPy computes on the current GPU.  Ops make that of their arguments the current one; this is for what is computed
+    around them.  The first of the arguments that is somewhere says where: an array, a tuple or list with one, a Device,
+    or an object that has a `device`.
+    """
+
+    @wraps(work)
+    def there(*args: P.args, **kwargs: P.kwargs) -> R:
+        where = _place((*args, *kwargs.values()))
+        if where is None or where is CPU:
+            return work(*args, **kwargs)
+        with where.active():
+            return work(*args, **kwargs)
+
+    return there
+
+
+def _place(x: object) -> Device | None:
+    """Where x is; None if that cannot be said."""
+    if is_array(x):
+        return device_of(x)
+    if isinstance(x, (tuple, list)):
+        return next((place for place in map(_place, x) if place is not None), None)
+    where = x if isinstance(x, Device) else getattr(x, "device", None)
+    return where if isinstance(where, Device) else None
 
 
 def to_device(x: Array, target: str | Device) -> Array:
