@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 Array = Any  # an array of the device
 
 
+NVTX = os.environ.get("MINICNN_NVTX") == "1"  # whether layers have a range each, for profilers
 CHUNK = 8 << 20  # bytes that a large array is uploaded in
 
 
@@ -53,6 +54,9 @@ class Cuda(Protocol):
 
     def current_stream(self) -> Any:
         """The queue that computes."""
+
+    def range(self, name: str) -> Any:
+        """A context, and a decorator: what is started within has this name in NVIDIA's profilers."""
 
     def free_bytes(self) -> int:
         """How much memory is left."""
@@ -195,6 +199,15 @@ class CupyCuda:
 
     def current_stream(self) -> Any:
         return self.cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def range(self, name: str) -> Iterator[None]:
+        nvtx = self.cupy.cuda.nvtx
+        nvtx.RangePush(name)
+        try:
+            yield
+        finally:
+            nvtx.RangePop()
 
     def free_bytes(self) -> int:
         """What is free on the device, and in blocks that CuPy keeps."""

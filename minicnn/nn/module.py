@@ -13,15 +13,16 @@ random generator: `train` and `stream` are arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
 
-from minicnn.autodiff import Buffer, Parameter, Tensor
+from minicnn.autodiff import Buffer, Parameter, Tensor, around_derivatives
 from minicnn.backend import Array, Device, device, device_of, is_array, to_device, to_host
 from minicnn.cluster import Part
+from minicnn.cuda import NVTX, Cuda
 from minicnn.nn.init import Scheme
 from minicnn.nn.state import check_state
 from minicnn.parallel import memory_for
@@ -191,16 +192,17 @@ class Sequential(Module):
         values = x.data if isinstance(x, Tensor) else x
         with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew
             names, layers, watched = list(self.layers), list(self.layers.values()), watcher.get() is not None
+            cuda = device_of(values).cuda if NVTX and is_array(values) else None
             i = 0
             while i < len(layers):
                 at_once = None if watched else layers[i].with_next(layers[i + 1 :], train)
-                if at_once is None:
-                    x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
-                    i += 1
-                else:
-                    function, following = at_once
-                    x = function(x)
-                    i += 1 + following
+                following = 0 if at_once is None else at_once[1]
+                with _NO_RANGE if cuda is None else _range(cuda, names[i:], layers[i : i + following + 1]):
+                    if at_once is None:
+                        x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
+                    else:
+                        x = at_once[0](x)
+                i += 1 + following
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:
@@ -231,6 +233,17 @@ class Residual(Module):
             remedy = "give a shortcut that changes x alike, such as Conv2d(c_in, c_out, 1, stride=2)"
             raise ValueError(f"Residual: the body makes {y.shape} of x {x.shape}, beside it is {past.shape}; {remedy}")
         return y + past
+
+
+_NO_RANGE = nullcontext()
+
+
+@contextmanager
+def _range(cuda: Cuda, names: Sequence[str], layers: Sequence[Module]) -> Iterator[None]:
+    """What these layers start is called "conv1 Conv2d, act1 CReLU" in profilers, their derivatives also "backward"."""
+    name = ", ".join(f"{name} {type(layer).__name__}" for name, layer in zip(names, layers, strict=False))
+    with cuda.range(name), around_derivatives(cuda.range(f"{name}, backward")):
+        yield
 
 
 def put_like(values: np.ndarray, like: Array) -> Array:
