@@ -23,7 +23,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from minicnn.blas import one_blas_thread
-from minicnn.cuda import Cuda, CupyCuda, out_of_memory
+from minicnn.cuda import DEBUG_SYNC, Cuda, CupyCuda, WaitingCuda, out_of_memory
 
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
 P = ParamSpec("P")
@@ -164,7 +164,7 @@ def to_host(x: Array) -> np.ndarray:
 def device(name: str | Device = "auto") -> Device:
     """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N".
 
-    A GPU becomes the current one of this thread: CuPy then computes there what is computed outside ops, as in analyses.
+    A GPU becomes the current one of this thread: CuPy then computes there what a user computes with arrays themselves.
     """
     if isinstance(name, Device):
         return name
@@ -251,7 +251,7 @@ def _gpu(index: int) -> Device:
         import cupy
 
         card = cupy.cuda.Device(index)
-        cuda = CupyCuda(cupy, card)
+        cuda = (WaitingCuda if DEBUG_SYNC else CupyCuda)(cupy, card)
 
         def put(x: np.ndarray) -> Array:
             try:

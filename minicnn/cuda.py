@@ -16,6 +16,7 @@ import numpy as np
 Array = Any  # an array of the device
 
 
+DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel and product, to say which one failed
 NVTX = os.environ.get("MINICNN_NVTX") == "1"  # whether layers have a range each, for profilers
 CHUNK = 8 << 20  # bytes that a large array is uploaded in
 
@@ -215,3 +216,19 @@ class CupyCuda:
 
     def room_for_a_graph(self) -> bool:
         return int(self.card.mem_info[0]) > int(self.cupy.get_default_memory_pool().free_bytes())
+
+
+class WaitingCuda(CupyCuda):
+    """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
+
+    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+        shapes = f"the product of {a.shape} and {b.shape}"
+        self._wait(f"what CuPy started before {shapes}")
+        super().matmul(a, b, out, transpose_a, transpose_b)
+        self._wait(shapes)
+
+    def _wait(self, what: str) -> None:
+        try:
+            self.card.synchronize()
+        except Exception as error:  # CuPy has several
+            raise RuntimeError(f"{what} failed on gpu:{self.card.id}: {error}") from error

@@ -28,8 +28,8 @@ import numpy as np
 
 from minicnn.backend import Array, Device, array_module, device_of, fast_versions
 from minicnn.cluster import Part
-from minicnn.cuda import NVTX, Graph
-from minicnn.fast.cuda.kernels import DEBUG_SYNC, steps_ahead
+from minicnn.cuda import DEBUG_SYNC, NVTX, Graph
+from minicnn.fast.cuda.kernels import steps_ahead
 from minicnn.tensor import Buffer, Parameter
 
 WARM_UP = 3  # passes of the same kind, done plainly: they compile kernels and fill caches, which a capture cannot

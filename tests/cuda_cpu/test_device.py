@@ -7,7 +7,7 @@ import pytest
 
 from minicnn import backend, cuda
 from minicnn.backend import DeviceError
-from minicnn.cuda import CupyCuda
+from minicnn.cuda import CupyCuda, WaitingCuda
 from minicnn.fast.batches import Slot, StagedBatches
 from minicnn.fast.cuda import kernels
 from tests import cuda_cpu
@@ -224,6 +224,30 @@ def test_debug_sync_names_the_kernel_that_failed(monkeypatch):
         DeviceError, match="the kernel elementwise.avr failed on gpu:0: .*avr touched byte 20 of a block"
     ):
         kernels.launch("elementwise.avr", (y,), x, count=6)
+    assert cuda_cpu.finish() is not None
+
+
+@needs_guards
+def test_debug_sync_waits_for_products(monkeypatch):
+    """What a product finds broken, something else broke; and then it is a product's turn."""
+    gpu = backend.device("gpu")
+    waiting, x, out = WaitingCuda(gpu.xp, gpu.cuda.card), *(gpu.put(np.ones((2, 2), np.float32)) for _ in range(2))
+    waiting.matmul(x, x, out)
+    np.testing.assert_array_equal(gpu.get(out), 2)
+    start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
+    message = (
+        r"^what CuPy started before the product of \(2, 2\) and \(2, 2\) failed on gpu:0: .*shifted touched byte 16"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        waiting.matmul(x, x, out)
+    assert cuda_cpu.finish() is not None
+
+    def broken(cuda, *arrays):
+        start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
+
+    monkeypatch.setattr(CupyCuda, "matmul", broken)
+    with pytest.raises(RuntimeError, match=r"^the product of \(2, 2\) and \(2, 2\) failed on gpu:0: "):
+        waiting.matmul(x, x, out)
     assert cuda_cpu.finish() is not None
 
 
