@@ -21,7 +21,8 @@ cycles, and what stays in memory is exactly what the derivatives mention.  First
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import update_wrapper
 from typing import Any, NamedTuple, overload
@@ -48,6 +49,16 @@ watcher: ContextVar[Callable[[Op, tuple[Array, ...], Array], None] | None] = Con
 def recording() -> bool:
     """Whether a tape records what is computed here."""
     return _recording.get() is not None
+
+
+@contextmanager
+def around_derivatives(wrap: Callable[[Vjp], Vjp]) -> Iterator[None]:
+    """Of what is recorded inside of it, wrap(vjp) will be called instead of the vjp."""
+    tape = _recording.get()
+    first = 0 if tape is None else len(tape)
+    yield
+    if tape is not None:
+        tape._steps[first:] = [step._replace(vjp=wrap(step.vjp)) for step in tape._steps[first:]]
 
 
 class Step(NamedTuple):

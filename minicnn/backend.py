@@ -16,41 +16,47 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from minicnn.blas import one_blas_thread
-from minicnn.cuda import Cuda, CupyCuda
+from minicnn.cuda import DEBUG_SYNC, Cuda, CupyCuda, WaitingCuda, out_of_memory
 
 Array = Any  # numpy.ndarray or cupy.ndarray: one body of code for both
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # CuPy and the CUDA libraries that it calls; it works however minicnn itself was installed.
 INSTALL_CUPY = "pip install 'cupy-cuda12x[ctk]>=14' (CUDA 12) or 'cupy-cuda13x[ctk]>=14' (CUDA 13)"
 
 
-# Bytes.  Smaller arrays go through page-locked memory, which CuPy keeps for later, rounded up to a power of two.
-LARGE = 64 << 20
+LARGE = 8 << 20  # bytes: smaller arrays go through page-locked memory that CuPy keeps, larger ones in chunks
 
 
 class DeviceError(RuntimeError):
     """A device that was asked for cannot be used; the message says what is missing and what to do."""
 
 
+class NoRoomError(DeviceError):
+    """There is no memory for an array; whoever wanted it can say what for (`memory_for` in minicnn/parallel.py)."""
+
+
 @dataclass(frozen=True)
 class Device:
     """One place where arrays live.
 
-    name         "cpu", "gpu:0", ...
-    xp           the array module that computes there (numpy or cupy)
-    put(x)       a host array, copied there (the CPU returns the array itself)
-    get(x)       an array of this device as a numpy.ndarray
-    synchronize  waits until all work queued there is done
-    active()     a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
-    cuda         kernels, streams and pinned memory; None where there is no CUDA
-    no_memory    the errors that say that its memory is used up
-    free_memory  returns memory that is kept for later arrays to the device
+    name           "cpu", "gpu:0", ...
+    xp             the array module that computes there (numpy or cupy)
+    put(x)         a host array, copied there (the CPU returns the array itself)
+    get(x)         an array of this device as a numpy.ndarray
+    synchronize    waits until all work queued there is done
+    active()       a context for work there: new arrays are made on this GPU; on the CPU, BLAS uses one thread
+    cuda           kernels, streams and pinned memory; None where there is no CUDA
+    out_of_memory  whether an error says that its memory is used up
+    free_memory    returns memory that is kept for later arrays to the device
     """
 
     name: str
@@ -60,11 +66,20 @@ class Device:
     synchronize: Callable[[], None] = lambda: None
     active: Callable[[], AbstractContextManager[Any]] = nullcontext
     cuda: Cuda | None = None
-    no_memory: tuple[type[BaseException], ...] = ()
+    out_of_memory: Callable[[BaseException], bool] = lambda error: False
     free_memory: Callable[[], None] = lambda: None
 
     def __str__(self) -> str:
         return self.name
+
+
+def no_memory_left(where: Device, what: str) -> str:
+    """The message for the user."""
+    left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
+    return (
+        f"{where} has too little memory{left} for {what}: use a smaller batch or a narrower network, "
+        "or end other programs that use it."
+    )
 
 
 def fast_versions() -> bool:
@@ -106,6 +121,35 @@ def array_module(x: Array) -> Any:
     return device_of(x).xp
 
 
+def where_its_arrays_are(work: Callable[P, R]) -> Callable[P, R]:
+    """A function that computes on the GPU of its arrays, whichever is the current one.
+
+    CuPy computes on the current GPU.  Ops make that of their arguments the current one; this is for what is computed
+    around them.  The first of the arguments that is somewhere says where: an array, a tuple or list with one, a Device,
+    or an object that has a `device`.
+    """
+
+    @wraps(work)
+    def there(*args: P.args, **kwargs: P.kwargs) -> R:
+        where = _place((*args, *kwargs.values()))
+        if where is None or where is CPU:
+            return work(*args, **kwargs)
+        with where.active():
+            return work(*args, **kwargs)
+
+    return there
+
+
+def _place(x: object) -> Device | None:
+    """Where x is; None if that cannot be said."""
+    if is_array(x):
+        return device_of(x)
+    if isinstance(x, (tuple, list)):
+        return next((place for place in map(_place, x) if place is not None), None)
+    where = x if isinstance(x, Device) else getattr(x, "device", None)
+    return where if isinstance(where, Device) else None
+
+
 def to_device(x: Array, target: str | Device) -> Array:
     """x itself if it is there already, else a copy on `target`."""
     source, target = device_of(x), device(target)
@@ -120,7 +164,7 @@ def to_host(x: Array) -> np.ndarray:
 def device(name: str | Device = "auto") -> Device:
     """The device called "auto" (a GPU where one works, else the CPU), "cpu", "gpu" (= "gpu:0") or "gpu:N".
 
-    A GPU becomes the current one of this thread: CuPy then computes there what is computed outside ops, as in analyses.
+    A GPU becomes the current one of this thread: CuPy then computes there what a user computes with arrays themselves.
     """
     if isinstance(name, Device):
         return name
@@ -165,6 +209,8 @@ def gpu_problem(index: int = 0) -> str | None:
         with cupy.cuda.Device(index):
             cupy.ones((2, 2)) @ cupy.ones((2, 2))  # needs NVRTC and cuBLAS, which a product of vectors would not
     except Exception as error:
+        if out_of_memory(error):
+            return f"its memory is used up ({_first_line(error)}). `nvidia-smi` shows which programs have it: end one."
         problem = f"CuPy sees the device but a CUDA library does not load ({_first_line(error)})."
         return f"{problem} Install the libraries: {INSTALL_CUPY}."
     return None
@@ -205,14 +251,21 @@ def _gpu(index: int) -> Device:
         import cupy
 
         card = cupy.cuda.Device(index)
+        cuda = (WaitingCuda if DEBUG_SYNC else CupyCuda)(cupy, card)
 
         def put(x: np.ndarray) -> Array:
-            with card:
-                if x.nbytes < LARGE or not x.flags.c_contiguous:
-                    return cupy.asarray(x)
-                there = cupy.empty(x.shape, x.dtype)
-                there.set(x)
-                return there
+            try:
+                with card:
+                    if x.nbytes < LARGE:
+                        return cupy.asarray(x)
+                    there = cupy.empty(x.shape, x.dtype)
+                    cuda.upload(x, there)
+                    return there
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+                what = f"an array of shape {x.shape}, {x.nbytes / 2**20:,.1f} MiB"
+                raise NoRoomError(no_memory_left(_gpus[index], what)) from error
 
         def free_memory() -> None:
             with card:
@@ -225,8 +278,8 @@ def _gpu(index: int) -> Device:
             get=cupy.asnumpy,
             synchronize=card.synchronize,
             active=lambda: card,
-            cuda=CupyCuda(cupy, card),
-            no_memory=(cupy.cuda.memory.OutOfMemoryError,),
+            cuda=cuda,
+            out_of_memory=lambda error: isinstance(error, NoRoomError) or out_of_memory(error),
             free_memory=free_memory,
         )
     return _gpus[index]

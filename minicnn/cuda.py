@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 Array = Any  # an array of the device
+
+
+DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel and product, to say which one failed
+NVTX = os.environ.get("MINICNN_NVTX") == "1"  # whether layers have a range each, for profilers
+CHUNK = 8 << 20  # bytes that a large array is uploaded in
 
 
 class Graph(NamedTuple):
@@ -40,7 +45,10 @@ class Cuda(Protocol):
         """
 
     def pinned(self, size: int) -> np.ndarray:
-        """That many bytes of host memory, which the GPU can read while the program goes on."""
+        """That many bytes of host memory, which the GPU can read while the program goes on.
+
+        Where the system has no more of it, ordinary memory: copies from there make the program wait.
+        """
 
     def new_stream(self) -> Any:
         """A queue of work beside the one that computes: stream.record() gives an event, stream.wait_event(event)."""
@@ -48,11 +56,25 @@ class Cuda(Protocol):
     def current_stream(self) -> Any:
         """The queue that computes."""
 
+    def range(self, name: str) -> Any:
+        """A context, and a decorator: what is started within has this name in NVIDIA's profilers."""
+
     def free_bytes(self) -> int:
         """How much memory is left."""
 
     def room_for_a_graph(self) -> bool:
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
+
+
+# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
+# memory for its handle may also say that it is not initialised (1).
+_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of CuPy says that the memory of a GPU is used up."""
+    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
+    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
 
 
 TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
@@ -145,7 +167,33 @@ class CupyCuda:
         return result, Graph(graph.launch, pool)
 
     def pinned(self, size: int) -> np.ndarray:
-        return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        try:
+            return np.frombuffer(self.cupy.cuda.alloc_pinned_memory(size), np.uint8, size)
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            return np.empty(size, np.uint8)
+
+    def upload(self, x: np.ndarray, there: Array) -> None:
+        """Copy a host array to an array of the GPU in C order, a chunk at a time; waits for it.
+
+        CuPy would page-lock a copy of all of x, rounded up to a power of two, and keep that memory.  Two chunks take
+        turns: one is written while the GPU reads the other.
+        """
+        source: np.ndarray = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        target: Array = there.reshape(-1).view(np.uint8)
+        chunks, copied, stream = [self.pinned(CHUNK) for _ in range(2)], [None, None], self.current_stream()
+        try:
+            for i, start in enumerate(range(0, source.size, CHUNK)):
+                if (event := copied[i % 2]) is not None:
+                    event.synchronize()
+                part = source[start : start + CHUNK]
+                chunk = chunks[i % 2][: part.size]
+                chunk[...] = part
+                target[start : start + part.size].set(chunk, stream=stream)
+                copied[i % 2] = stream.record()
+        finally:
+            stream.synchronize()  # only then may others have the chunks
 
     def new_stream(self) -> Any:
         return self.cupy.cuda.Stream(non_blocking=True)
@@ -153,9 +201,34 @@ class CupyCuda:
     def current_stream(self) -> Any:
         return self.cupy.cuda.get_current_stream()
 
+    @contextmanager
+    def range(self, name: str) -> Iterator[None]:
+        nvtx = self.cupy.cuda.nvtx
+        nvtx.RangePush(name)
+        try:
+            yield
+        finally:
+            nvtx.RangePop()
+
     def free_bytes(self) -> int:
         """What is free on the device, and in blocks that CuPy keeps."""
         return int(self.card.mem_info[0]) + int(self.cupy.get_default_memory_pool().free_bytes())
 
     def room_for_a_graph(self) -> bool:
         return int(self.card.mem_info[0]) > int(self.cupy.get_default_memory_pool().free_bytes())
+
+
+class WaitingCuda(CupyCuda):
+    """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
+
+    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+        shapes = f"the product of {a.shape} and {b.shape}"
+        self._wait(f"what CuPy started before {shapes}")
+        super().matmul(a, b, out, transpose_a, transpose_b)
+        self._wait(shapes)
+
+    def _wait(self, what: str) -> None:
+        try:
+            self.card.synchronize()
+        except Exception as error:  # CuPy has several
+            raise RuntimeError(f"{what} failed on gpu:{self.card.id}: {error}") from error

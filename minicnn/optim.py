@@ -215,7 +215,8 @@ class Optimiser:
                 problems.append(f"misshapen: {name} is {np.shape(array)}, the parameter is {expected}")
             else:
                 p = self.parameters[int(index)].data
-                state[int(index)][slot] = device_of(p).put(np.array(array, p.dtype))
+                with memory_for(device_of(p), f"the state of {type(self).__name__}"):
+                    state[int(index)][slot] = device_of(p).put(np.array(array, p.dtype))
         for i, slots in enumerate(state):
             missing = [slot for slot in self.slots if slot not in slots]
             if missing and (slots or updates[i] > 0):

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from minicnn.backend import Array, Device, DeviceError, array_module
+from minicnn.backend import Array, Device, DeviceError, array_module, no_memory_left
 from minicnn.blas import one_blas_thread
 
 HOST_PIECE_BYTES = 4 << 20  # of temporary arrays: about what stays in the caches of one core
@@ -113,7 +113,9 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
     exchanges = _exchanges
     try:
         return work()
-    except where.no_memory as error:
+    except Exception as error:
+        if not where.out_of_memory(error):
+            raise
         if _exchanges != exchanges:
             raise DeviceError(no_memory_left(where, name)) from error
         # else leave this block first: the error keeps the arrays of the first attempt
@@ -121,10 +123,8 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
     if _share == 1:
         print(f"{where} is short of memory: from {name} on, work is done in smaller pieces", file=sys.stderr)
     _share = SMALLER
-    try:
+    with memory_for(where, f"{name}, also in smaller pieces"):
         return work()
-    except where.no_memory as error:
-        raise DeviceError(no_memory_left(where, f"{name}, also in smaller pieces")) from error
 
 
 @contextmanager
@@ -132,17 +132,10 @@ def memory_for(where: Device, what: str) -> Iterator[None]:
     """Inside it, running out of the memory of a GPU is a DeviceError that says what to do; nothing is tried again."""
     try:
         yield
-    except where.no_memory as error:
+    except Exception as error:
+        if not where.out_of_memory(error):
+            raise
         raise DeviceError(no_memory_left(where, what)) from error
-
-
-def no_memory_left(where: Device, what: str) -> str:
-    """The message for the user."""
-    left = "" if where.cuda is None else f" ({where.cuda.free_bytes() / 2**20:,.0f} MiB left)"
-    return (
-        f"{where} has too little memory{left} for {what}: use a smaller batch or a narrower network, "
-        "or end other programs that use it."
-    )
 
 
 def cut(start: int, stop: int, length: int) -> list[slice]:

@@ -26,6 +26,7 @@ from minicnn.fast.graph import Passes
 from minicnn.nn import EMA, Module
 from minicnn.nn.fixed import problem, snapshot
 from minicnn.optim import Optimiser
+from minicnn.parallel import memory_for
 from minicnn.random import Stream
 
 EVALUATION_BATCH = 250  # images
@@ -147,12 +148,15 @@ class Trainer:
 
     def _train(self, x: Array, labels: Array, part: Part) -> list[Array]:
         """One step: the loss and the number of wrong answers of the whole batch, both still on the device."""
-        loss, wrong = self._passes(self._pass, to_device(x, self.device), labels, part, self.optimiser.steps)
-        sums = self.cluster.sum_gradients(self.optimiser.parameters, loss, wrong)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        if self.average is not None:
-            self.average.update()
+        try:
+            with memory_for(self.device, "a training step"):
+                loss, wrong = self._passes(self._pass, to_device(x, self.device), labels, part, self.optimiser.steps)
+                sums = self.cluster.sum_gradients(self.optimiser.parameters, loss, wrong)
+                self.optimiser.step()
+                if self.average is not None:
+                    self.average.update()
+        finally:
+            self.optimiser.zero_grad()  # also after an error: the next step would add to them
         return sums
 
     def _pass(self, x: Array, labels: Array, part: Part, step: int) -> tuple[Array, Array]:

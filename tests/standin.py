@@ -15,8 +15,9 @@ last word; this device is stricter, and counts what CuPy does in silence.  It go
 
 In a few places it is stricter, for one simple rule instead of several: `np.exp(x)`, and indexing with a list
 or a host array, are refused (CuPy would dispatch or upload); so is writing different values through duplicate
-indices (undefined on CuPy); and a host array in the wrong place is always a TypeError (on CuPy sometimes a
-ValueError).  The array is in standin_array.py; here are its methods, the functions and the module.
+indices (undefined on CuPy), and bincount with weights (other bits each time); and a host array in the wrong place is
+always a TypeError (on CuPy sometimes a ValueError).  The array is in standin_array.py; here are its methods, the
+functions and the module.
 """
 
 import functools
@@ -125,6 +126,8 @@ def _function(name, host_function, cupy_function):
         if len(args) > positions:
             raise TypeError(f"cupy.{name}(): argument {positions} is another one in NumPy; pass it by name")
         _check_arguments(name, arguments)
+        if name == "bincount" and arguments.get("weights") is not None:
+            raise TypeError("cupy.bincount(): a GPU adds weights in another order each time")
         if syncs and not (name == "where" and "x" in arguments):
             synchronise()
         seen: list[StandInArray] = []

@@ -266,3 +266,10 @@ def test_the_rest_does_not_wait(x):
     x.set(HOST)
     _ = (x.shape, x.T, x.base, len(x), list(x), xp.where(x > 0, x, 0), xp.asarray(x))
     assert sync_count() == 0
+
+
+def test_sums_that_have_other_bits_each_time_are_refused():
+    at, weights = (xp.asarray(values) for values in ([0, 1, 0], [0.5, 1.0, 2.0]))
+    assert xp.bincount(at).get().tolist() == [2, 1]
+    with pytest.raises(TypeError, match="in another order each time"):
+        xp.bincount(at, weights=weights)

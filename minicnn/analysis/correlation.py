@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, to_host
+from minicnn.backend import Array, array_module, to_host, where_its_arrays_are
 from minicnn.theory.subspace import mean_ratio
 
 
@@ -32,6 +32,7 @@ class Correlation(NamedTuple):
     dimensions: int  # d
 
 
+@where_its_arrays_are
 def outgoing_correlation(w: Array, channels: int | None = None) -> Correlation:
     """The cosines of the weights w that follow a CReLU: filters (kh, kw, 2 C, K), or a matrix (positions * 2 C, K).
 

@@ -34,7 +34,7 @@ import numpy as np
 
 from minicnn.analysis.layers import responses
 from minicnn.analysis.stimuli import Stimuli
-from minicnn.backend import Array, Device, array_module, to_host
+from minicnn.backend import Array, Device, array_module, device_of, to_host, where_its_arrays_are
 from minicnn.backend import device as as_device
 from minicnn.nn import Sequential
 
@@ -44,6 +44,7 @@ LEAST = 0.5  # of the rate: a filter that fires less often is rare
 BATCH = 100  # images in one pass
 
 
+@where_its_arrays_are
 def sided(z: Array, side: str) -> Array:
     """h: what may fire, from responses z."""
     xp = array_module(z)
@@ -58,11 +59,13 @@ class Largest:
     stream of n rows about k (1 + log(n / k)) F keys are ever looked at, and 1.5 k F and one block are in memory.
     """
 
+    @where_its_arrays_are
     def __init__(self, k: int, columns: int, like: Array):
-        self.k, self.columns, self.xp = k, columns, array_module(like)
+        self.k, self.columns, self.xp, self.device = k, columns, array_module(like), device_of(like)
         self.floor = self.xp.zeros(columns, np.float32)  # values up to here are not among the k largest
         self.keys = [self.xp.zeros(0, np.uint64)]
 
+    @where_its_arrays_are
     def add(self, values: Array) -> None:
         """values (n, F), float32, none negative."""
         flat = values.reshape(-1)
@@ -72,6 +75,7 @@ class Largest:
         if sum(map(len, self.keys)) > 1.5 * self.k * self.columns:
             self._shrink()
 
+    @where_its_arrays_are
     def kth(self) -> Array:
         """The k-th largest value of every column, (F,); 0 where fewer than k are positive."""
         self._shrink()
@@ -97,6 +101,7 @@ class Thresholds:
         self.seen = 0
         self.largest = Largest(self.allowed + 1, like.shape[-1], like)
 
+    @where_its_arrays_are
     def add(self, h: Array) -> None:
         if h.dtype != np.float32:
             raise TypeError(f"Thresholds: the values must be float32, got {h.dtype}; use model.to(dtype=np.float32)")
@@ -155,12 +160,14 @@ class Score:
 class Counter:
     """Counts where the filters of one layer fire on one side, for images and then for their transformed versions."""
 
+    @where_its_arrays_are
     def __init__(self, threshold: Array, side: str, transformations: list[str], rate: float):
         self.threshold, self.side, self.rate, xp = threshold, side, rate, array_module(threshold)
         self.places = 0
         self.fired = xp.zeros(len(threshold), np.int64)
         self.both = {name: xp.zeros(len(threshold), np.int64) for name in transformations}
 
+    @where_its_arrays_are
     def original(self, z: Array) -> None:
         """The responses (N, H, W, F) to images; what is counted next refers to these."""
         xp, filters = array_module(z), z.shape[-1]
@@ -172,6 +179,7 @@ class Counter:
         self._filter = self._at % filters
         self.fired += xp.bincount(self._filter, minlength=filters)
 
+    @where_its_arrays_are
     def transformed(self, name: str, z: Array) -> None:
         """The responses to a transformed version of the same images."""
         if z.shape != self.shape:
@@ -185,6 +193,7 @@ class Counter:
         return Score(to_host(self.threshold), to_host(self.fired), both, self.places, self.rate)
 
 
+@where_its_arrays_are
 def invariance(
     model: Sequential,
     batches: Callable[[], Iterator[np.ndarray]],

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.analysis.layers import filter_layers, leaves
-from minicnn.backend import Array, array_module, device_of, to_device, to_host
+from minicnn.backend import Array, array_module, device_of, to_device, to_host, where_its_arrays_are
 from minicnn.nn import AVR, Dropout, MaxPool2d, ReLU, Sequential
 from minicnn.ops.windows import Pad, Size
 from minicnn.theory.piecewise import Stage
@@ -78,6 +78,7 @@ def _pool_options(k: Size, stride: Size | None, pad: Pad, ceil: bool) -> dict[st
     return {"k": k, "pool_stride": k if stride is None else stride, "pool_pad": pad, "ceil": ceil}
 
 
+@where_its_arrays_are
 def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMaps | None]]:
     """What enters each step for images x (N, H, W, C), and what its pool keeps; the pool of the last is not needed."""
     entering: list[Array] = [x]
@@ -93,6 +94,7 @@ def inputs(x: Array, steps: Sequence[Step]) -> tuple[list[Array], list[PooledMap
     return entering, [*kept, None]
 
 
+@where_its_arrays_are
 def reconstruct(x: Array, steps: Sequence[Step], *, method: str, iterations: int = ITERATIONS) -> Array:
     """x' (N, H, W, C) from the CReLU features of the last step, for images x; `method` is one of METHODS.
 
@@ -131,6 +133,7 @@ def _through_pool(pooled: PooledConvolution, before: Array, y: Array, maps: Pool
     return to_device(mean, device_of(before))
 
 
+@where_its_arrays_are
 def pooling_ratios(x: Array, steps: Sequence[Step], w: Array | None = None) -> Array:
     """||x - x'|| / ||x|| after the pool of the last step, the mean over the regions of every image: (N,).
 

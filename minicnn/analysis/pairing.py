@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import CPU, Array, Device, array_module, to_host
+from minicnn.backend import CPU, Array, Device, array_module, to_host, where_its_arrays_are
 from minicnn.backend import device as as_device
 from minicnn.random import Stream
 from minicnn.theory.operators import check_filters
@@ -46,6 +46,7 @@ class Comparison(NamedTuple):
     p_value: float
 
 
+@where_its_arrays_are
 def pairing(w: Array, *, groups: int = 1) -> Pairing:
     """The pairing filter and its cosine for filters w (kh, kw, C, K); C is the channels of one group."""
     check_filters("pairing", w)
@@ -65,6 +66,7 @@ def pairing(w: Array, *, groups: int = 1) -> Pairing:
     return Pairing(np.where(known, partner.reshape(-1), -1), np.where(known, mu, np.nan))
 
 
+@where_its_arrays_are
 def cosine_with(w: Array, start: Array) -> np.ndarray:
     """The cosine of every filter with what it was at the start: (K,), on the host; NaN for filters of zeros.
 

@@ -21,7 +21,7 @@ from functools import partial
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of
+from minicnn.backend import Array, array_module, device_of, where_its_arrays_are
 from minicnn.data.augment import CENTRE, Crop, cut
 
 Transform = Callable[[Array], Array]
@@ -73,11 +73,13 @@ def imagenet_stimuli(*, crop: int = 224, fill: str = "edge") -> Stimuli:
 STIMULI: dict[str, Callable[..., Stimuli]] = {"cifar": cifar_stimuli, "imagenet": imagenet_stimuli}
 
 
+@where_its_arrays_are
 def flip(x: Array) -> Array:
     """Left to right."""
     return array_module(x).ascontiguousarray(x[:, :, ::-1])
 
 
+@where_its_arrays_are
 def translate(x: Array, down: int, right: int, *, fill: str = "edge") -> Array:
     """Every image moved by whole pixels: y[p, q] = x[p - down, q - right]."""
     _check_fill("translate", fill)
@@ -91,6 +93,7 @@ def translate(x: Array, down: int, right: int, *, fill: str = "edge") -> Array:
     return x
 
 
+@where_its_arrays_are
 def rotate(x: Array, degrees: float, *, fill: str = "edge") -> Array:
     """Every image turned counterclockwise about its centre, with bilinear interpolation.
 

@@ -17,6 +17,7 @@ import numpy as np
 from minicnn.backend import Array, Device, fast_versions
 from minicnn.data.loader import Batches, BatchSource, Labelled
 from minicnn.fast.cuda.kernels import launch
+from minicnn.parallel import memory_for
 
 SHARE = 4  # a data set may take up a quarter of the memory that is free
 SLOTS = 3  # batches on their way: one that is computed with, one that is copied, one that is written
@@ -28,7 +29,11 @@ def on_device(source: BatchSource, device: Device) -> BatchSource:
     if device.cuda is None or not fast_versions():
         return source
     if type(source) is Batches and SHARE * source.images.nbytes <= device.cuda.free_bytes():
-        return ResidentBatches(source, device)
+        try:
+            return ResidentBatches(source, device)
+        except Exception as error:  # what is free may be in pieces
+            if not device.out_of_memory(error):
+                raise
     return StagedBatches(source, device)
 
 
@@ -51,7 +56,7 @@ class ResidentBatches:
         _, *pixels = self._images.shape
         for k in range(start, len(self)):
             at = self.source.share(k)
-            with self.device.active():
+            with self.device.active(), memory_for(self.device, "a batch"):
                 x = self.device.xp.empty((len(order[at]), *pixels), np.float32)
                 chosen = (order[at], flips[at].view(np.uint8), shifts[at])
                 launch("augment.augment", (x,), self._images, *chosen, self._scale, self._offset, *pixels)
@@ -76,7 +81,7 @@ class StagedBatches:
         under_way: Slot | None = None
         with closing(self.source.epoch(epoch, start)) as batches:
             for i, batch in enumerate(batches):
-                with self.device.active():
+                with self.device.active(), memory_for(self.device, "a batch"):
                     self._slots[i % SLOTS].send(batch, self._stream)
                 if under_way is not None:
                     yield from under_way.lend()

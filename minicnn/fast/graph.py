@@ -28,8 +28,8 @@ import numpy as np
 
 from minicnn.backend import Array, Device, array_module, device_of, fast_versions
 from minicnn.cluster import Part
-from minicnn.cuda import Graph
-from minicnn.fast.cuda.kernels import DEBUG_SYNC, steps_ahead
+from minicnn.cuda import DEBUG_SYNC, NVTX, Graph
+from minicnn.fast.cuda.kernels import steps_ahead
 from minicnn.tensor import Buffer, Parameter
 
 WARM_UP = 3  # passes of the same kind, done plainly: they compile kernels and fill caches, which a capture cannot
@@ -84,7 +84,7 @@ class Passes:
 
     def __init__(self, device: Device, *, alone: bool):
         self.device = device
-        self.possible = device.cuda is not None and alone and not DEBUG_SYNC
+        self.possible = device.cuda is not None and alone and not DEBUG_SYNC and not NVTX  # both look at each launch
         self._forget()
 
     def _forget(self) -> None:

@@ -13,15 +13,16 @@ random generator: `train` and `stream` are arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, Self
 
 import numpy as np
 
-from minicnn.autodiff import Buffer, Parameter, Tensor
+from minicnn.autodiff import Buffer, Parameter, Tensor, around_derivatives
 from minicnn.backend import Array, Device, device, device_of, is_array, to_device, to_host
 from minicnn.cluster import Part
+from minicnn.cuda import NVTX, Cuda
 from minicnn.nn.init import Scheme
 from minicnn.nn.state import check_state
 from minicnn.parallel import memory_for
@@ -104,17 +105,16 @@ class Module:
             p.grad = None
 
     def to(self, target: str | Device | None = None, dtype: Any = None) -> Self:
-        """Move all parameters and buffers to a device, or to another precision; return the module itself."""
+        """Move all parameters and buffers to a device, or to another precision; return the module itself.
+
+        All of them or, where there is no memory for all, none.
+        """
         if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
             raise TypeError(f"Module.to: dtype must be float32 or float64, got {dtype}")
         where = None if target is None else device(target)
-        for _, value in self.named_state():
-            if dtype is not None:
-                with device_of(value.data).active():
-                    value.data = value.data.astype(dtype)
-            if where is not None:
-                with memory_for(where, "the network"):
-                    value.data = to_device(value.data, where)
+        values = list({id(value): value for _, value in self.named_state()}.values())
+        for value, moved in zip(values, [_moved(value.data, where, dtype) for value in values], strict=True):
+            value.data = moved
         self.zero_grad()
         return self
 
@@ -145,8 +145,9 @@ class Module:
         """
         own = dict(self.named_state())
         check_state({name: tuple(value.data.shape) for name, value in own.items()}, state)
+        taken = {name: put_like(state[name], value.data) for name, value in own.items()}
         for name, value in own.items():
-            value.data = put_like(state[name], value.data)
+            value.data = taken[name]
 
     def __repr__(self) -> str:
         """The tree of layers, one line each."""
@@ -191,16 +192,17 @@ class Sequential(Module):
         values = x.data if isinstance(x, Tensor) else x
         with device_of(values).active() if is_array(values) else nullcontext():  # once, and not in each op anew
             names, layers, watched = list(self.layers), list(self.layers.values()), watcher.get() is not None
+            cuda = device_of(values).cuda if NVTX and is_array(values) else None
             i = 0
             while i < len(layers):
                 at_once = None if watched else layers[i].with_next(layers[i + 1 :], train)
-                if at_once is None:
-                    x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
-                    i += 1
-                else:
-                    function, following = at_once
-                    x = function(x)
-                    i += 1 + following
+                following = 0 if at_once is None else at_once[1]
+                with _NO_RANGE if cuda is None else _range(cuda, names[i:], layers[i : i + following + 1]):
+                    if at_once is None:
+                        x = layers[i](x, train=train, stream=None if stream is None else stream.child(names[i]))
+                    else:
+                        x = at_once[0](x)
+                i += 1 + following
         return x
 
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:
@@ -233,6 +235,31 @@ class Residual(Module):
         return y + past
 
 
+_NO_RANGE = nullcontext()
+
+
+@contextmanager
+def _range(cuda: Cuda, names: Sequence[str], layers: Sequence[Module]) -> Iterator[None]:
+    """What these layers start is called "conv1 Conv2d, act1 CReLU" in profilers, their derivatives also "backward"."""
+    name = ", ".join(f"{name} {type(layer).__name__}" for name, layer in zip(names, layers, strict=False))
+    with cuda.range(name), around_derivatives(cuda.range(f"{name}, backward")):
+        yield
+
+
 def put_like(values: np.ndarray, like: Array) -> Array:
     """A copy of a host array, with the dtype and on the device of `like`."""
-    return device_of(like).put(np.array(values, dtype=like.dtype))
+    where = device_of(like)
+    with memory_for(where, "the network"):
+        return where.put(np.array(values, dtype=like.dtype))
+
+
+def _moved(x: Array, where: Device | None, dtype: Any) -> Array:
+    """x in another precision, on another device; None leaves either as it is."""
+    if dtype is not None:
+        source = device_of(x)
+        with source.active(), memory_for(source, "the network"):
+            x = x.astype(dtype)
+    if where is None:
+        return x
+    with memory_for(where, "the network"):
+        return to_device(x, where)

@@ -21,18 +21,23 @@ def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, c
     and never the padding, even if all of the window is -inf.  A NaN in a window is its maximum, the first one if there
     are several.  x (N, H, W, C) -> y (N, OH, OW, C).
     """
-    xp = array_module(x)
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
     y, switches = _max_and_switches(x, windows)
-    n, c = x.shape[0], x.shape[3]
+    return y, lambda g: (unpool(g, switches, windows),)
 
-    def vjp(g: Array) -> Grads:
-        image = xp.zeros((n, *windows.padded_size(), c), g.dtype)
-        for i, j, cell in windows.cells(image):
-            cell += xp.where(switches == i * windows.k[1] + j, g, 0)
-        return (windows.crop(image),)
 
-    return y, vjp
+def unpool(g: Array, switches: Array, windows: Windows) -> Array:
+    """The images that g is taken to, one cell of each window: (N, OH, OW, C) -> (N, H, W, C).
+
+    switches   (N, OH, OW, C): i * kw + j for the cell (i, j); of any other number g is dropped
+
+    Where windows overlap, their values add up, cell by cell in the same order on every device.
+    """
+    xp, (n, _, _, c) = array_module(g), g.shape
+    image = xp.zeros((n, *windows.padded_size(), c), g.dtype)
+    for i, j, cell in windows.cells(image):
+        cell += xp.where(switches == i * windows.k[1] + j, g, 0)
+    return windows.crop(image)
 
 
 def max_pool2d_switches(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Array:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, array_module, where_its_arrays_are
 from minicnn.theory.operators import Convolution, TileInverse, check_numbers
 
 DENSE_ENTRIES = 4_000_000  # of a layer's matrix: up to here its bounds come from an SVD
@@ -49,6 +49,7 @@ class LayerBounds(NamedTuple):
     upper_error: float
 
 
+@where_its_arrays_are
 def check_matrix(where: str, W: Array) -> None:
     """W is (D, K), neither 0, finite, float32 or float64, and not all zero."""
     if W.ndim != 2 or 0 in W.shape:
@@ -58,21 +59,25 @@ def check_matrix(where: str, W: Array) -> None:
         raise ValueError(f"{where}: W is zero: it spans nothing and has no frame bounds")
 
 
+@where_its_arrays_are
 def analysis(W: Array, v: Array) -> Array:
     """T v = W' v: (D, K), (D, ...) -> (K, ...)."""
     return W.T @ v
 
 
+@where_its_arrays_are
 def synthesis(W: Array, c: Array) -> Array:
     """T' c = W c: (D, K), (K, ...) -> (D, ...)."""
     return W @ c
 
 
+@where_its_arrays_are
 def frame_operator(W: Array, v: Array) -> Array:
     """S v = W W' v: (D, K), (D, ...) -> (D, ...)."""
     return W @ (W.T @ v)
 
 
+@where_its_arrays_are
 def numerical_rank(s: Array, shape: tuple[int, ...], eps: float | None = None) -> int:
     """How many of the singular values s (in descending order) of a matrix of this shape are not zero.
 
@@ -81,6 +86,7 @@ def numerical_rank(s: Array, shape: tuple[int, ...], eps: float | None = None) -
     return int((s > max(shape) * (np.finfo(s.dtype).eps if eps is None else eps) * s[0]).sum())
 
 
+@where_its_arrays_are
 def frame_bounds(W: Array) -> Bounds:
     """The best bounds on the span of the columns of W (D, K), and its dimension."""
     check_matrix("frame_bounds", W)
@@ -94,6 +100,7 @@ def frame_bounds(W: Array) -> Bounds:
     return Bounds(least * least, largest * largest, rank)
 
 
+@where_its_arrays_are
 def compact_svd(W: Array, eps: float | None = None) -> tuple[Array, Array, Array]:
     """U (D, r), s (r,), V (K, r) with W = U diag(s) V' up to singular values that count as zero (numerical_rank)."""
     check_matrix("compact_svd", W)
@@ -102,18 +109,21 @@ def compact_svd(W: Array, eps: float | None = None) -> tuple[Array, Array, Array
     return u[:, :r], s[:r], vt[:r].T
 
 
+@where_its_arrays_are
 def pseudoinverse(W: Array) -> Array:
     """W+ = V diag(1 / s) U': (D, K) -> (K, D).  (W')+ is its transpose."""
     u, s, v = compact_svd(W)
     return (v / s) @ u.T
 
 
+@where_its_arrays_are
 def project(W: Array, x: Array) -> Array:
     """The point of span(W) nearest to x, U U' x = (W')+ W' x: (D, K), (D, ...) -> (D, ...)."""
     u = compact_svd(W)[0]
     return u @ (u.T @ x)
 
 
+@where_its_arrays_are
 def norm_bounds(W: Array, x: Array) -> tuple[float, float, float]:
     """sigma_min ||x||, ||W' x||, sigma_max ||x||: in this order of size if x (D,) is in the span of W.
 
@@ -125,6 +135,7 @@ def norm_bounds(W: Array, x: Array) -> tuple[float, float, float]:
     return math.sqrt(lower) * norm, float(array_module(x).linalg.norm(W.T @ x)), math.sqrt(upper) * norm
 
 
+@where_its_arrays_are
 def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     """All shifts of 1-D filters: filters (l, K) -> W (D, n K), n = (D - l) / stride + 1, in K blocks of n columns.
 
@@ -143,6 +154,7 @@ def shift_matrix(filters: Array, D: int, *, stride: int = 1) -> Array:
     return W.reshape(D, K * n)
 
 
+@where_its_arrays_are
 def layer_bounds(conv: Convolution, *, iterations: int = 100) -> LayerBounds:
     """The frame bounds of all shifts of all filters: extreme non-zero eigenvalues of S = T' T, in float64.
 

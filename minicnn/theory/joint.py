@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, to_host
+from minicnn.backend import Array, array_module, to_host, where_its_arrays_are
 from minicnn.random import Stream
 from minicnn.theory.operators import dot, norm, positive
 from minicnn.theory.piecewise import Known, Network
@@ -43,6 +43,7 @@ class Solved(NamedTuple):
     converged: np.ndarray  # (N,) whether ||r|| / ||y|| came below the tolerance
 
 
+@where_its_arrays_are
 def residual(z: Array, y: Array, activation: str) -> tuple[Array, Array]:
     """r(z) and its slope, for responses z and features y."""
     xp = array_module(z)
@@ -56,6 +57,7 @@ def residual(z: Array, y: Array, activation: str) -> tuple[Array, Array]:
     return abs(z) - y, sign
 
 
+@where_its_arrays_are
 def invert_jointly(
     network: Network,
     known: Known,

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from minicnn.autodiff import Vjp
-from minicnn.backend import Array, array_module, device_of, to_host
+from minicnn.backend import Array, array_module, device_of, to_host, where_its_arrays_are
 from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Pair2, Size, Windows, as_pair, unfold
 
 
+@where_its_arrays_are
 def check_numbers(where: str, name: str, a: Array) -> None:
     """The array that is called `name` is finite, float32 or float64."""
     if a.dtype not in (np.float32, np.float64):
@@ -28,6 +29,7 @@ def check_numbers(where: str, name: str, a: Array) -> None:
         raise ValueError(f"{where}: {name} holds NaN or infinite values")
 
 
+@where_its_arrays_are
 def check_filters(where: str, w: Array) -> None:
     """w is (kh, kw, C, F) with no axis empty, finite, float32 or float64, and not all zero."""
     if w.ndim != 4 or 0 in w.shape:
@@ -61,10 +63,11 @@ class Convolution:
     y = conv.synthesis(z)               back; <T x, z> = <x, T' z> exactly
     """
 
+    @where_its_arrays_are
     def __init__(self, w: Array, size: Size, *, stride: Size = 1, pad: Pad = 0):
         check_filters("Convolution", w)
         self.w = w  # (kh, kw, C, F)
-        self.xp = array_module(w)
+        self.device, self.xp = device_of(w), array_module(w)
         height, width = as_pair("Convolution", "size", size)
         one = self.xp.zeros((1, height, width, w.shape[2]), w.dtype)
         self.windows = Windows.over("Convolution", one, w.shape[:2], stride, pad)
@@ -82,6 +85,7 @@ class Convolution:
         self._check("analysis", x, self.input_shape)
         return conv2d(x, self.w, stride=self.windows.stride, pad=self.windows.pad)
 
+    @where_its_arrays_are
     def synthesis(self, z: Array) -> Array:
         """T' z: (N, OH, OW, F) -> (N, H, W, C).  The derivative of conv2d, which does not depend on the image."""
         self._check("synthesis", z, self.output_shape)
@@ -96,6 +100,7 @@ class Convolution:
         """S x = T' T x: (N, H, W, C) -> (N, H, W, C)."""
         return self.synthesis(self.analysis(x))
 
+    @where_its_arrays_are
     def dense(self) -> Array:
         """The matrix of T, (OH OW F, H W C): column by column, T of every unit image."""
         units = self.xp.eye(self.shape[1], dtype=self.w.dtype)
@@ -149,8 +154,9 @@ class TileInverse:
     tile    in pixels; None: as many multiples of the stride as keep tile^2 C below about 2000
     """
 
+    @where_its_arrays_are
     def __init__(self, conv: Convolution, tile: int | None = None, *, damping: float = 0.0):
-        self.conv, self.damping = conv, damping
+        self.conv, self.damping, self.device = conv, damping, conv.device
         (sh, sw), c = conv.windows.stride, conv.input_shape[2]
         unit = math.lcm(sh, sw)
         tile = max(2 * unit, int(math.sqrt(2000 / c)) // (2 * unit) * 2 * unit) if tile is None else tile
@@ -161,6 +167,7 @@ class TileInverse:
         rows, columns = (self._classes(axis, step) for axis in (0, 1))
         self._parts = [(ys, xs, self._inverse(a, b)) for a, ys in rows.items() for b, xs in columns.items()]
 
+    @where_its_arrays_are
     def __call__(self, r: Array) -> Array:
         """M r: (N, H, W, C) -> (N, H, W, C)."""
         xp, (th, tw), c = self.conv.xp, self.tile, self.conv.input_shape[2]
@@ -220,15 +227,18 @@ class TileInverse:
 # Of every image of a batch.
 
 
+@where_its_arrays_are
 def dot(a: Array, b: Array) -> Array:
     """The inner product of every image: (N, ...), (N, ...) -> (N,)."""
     return (a * b).reshape(len(a), -1).sum(axis=1)
 
 
+@where_its_arrays_are
 def norm(a: Array) -> Array:
     return array_module(a).sqrt(dot(a, a))
 
 
+@where_its_arrays_are
 def positive(a: Array) -> Array:
     """a, or 1 where it is 0: a denominator.  NaN stays NaN."""
     return array_module(a).where(a <= 0, 1, a)

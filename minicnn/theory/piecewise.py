@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
-from minicnn.ops.pool import max_pool2d_switches
+from minicnn.backend import Array, array_module, where_its_arrays_are
+from minicnn.ops.pool import max_pool2d_switches, unpool
 from minicnn.ops.windows import Size, Windows, as_pair
 from minicnn.theory.operators import Convolution
 from minicnn.theory.reconstruction import Layer
@@ -59,9 +59,9 @@ class _Piece(NamedTuple):
         maps = xp.concatenate((z * self.slope, z * (self.slope - 1)), -1) if activation == "crelu" else z * self.slope
         return maps if self.places is None else _gather(maps, self.places)
 
-    def adjoint(self, g: Array, activation: str, size: tuple[int, int]) -> Array:
-        if self.places is not None:
-            g = _scatter(self.slope * g if self.told else g, self.places, size)
+    def adjoint(self, g: Array, activation: str, pool: Windows | None) -> Array:
+        if pool is not None:
+            g = _scatter(self.slope * g if self.told else g, self.places, pool)
         positive, negative = (1, -1) if self.told else (self.slope, self.slope - 1)
         if activation == "crelu":
             f = g.shape[-1] // 2
@@ -72,6 +72,7 @@ class _Piece(NamedTuple):
 class Network:
     """f and its derivative on the piece of the last `forward`."""
 
+    @where_its_arrays_are
     def __init__(self, stages: Sequence[Stage], size: Size):
         if not stages:
             raise ValueError("piecewise.Network: needs at least one stage")
@@ -90,7 +91,7 @@ class Network:
                 over = Windows.over("piecewise.Network", np.empty((1, *size, channels), np.float32), **pool)
                 size = over.out
             self.pools.append(over)
-        self.xp = self.convs[0].xp
+        self.xp, self.device = self.convs[0].xp, self.convs[0].device
         self._piece: list[_Piece] = []  # by stage
 
     @property
@@ -98,12 +99,14 @@ class Network:
         """How many equations CReLU features give for each number of the image."""
         return math.prod(self.convs[-1].output_shape) / math.prod(self.convs[0].input_shape)
 
+    @where_its_arrays_are
     def features(self, x: Array) -> Known:
         """What is known of images x (N, H, W, C): the features of the last stage, and the switches on the way."""
         z = self.forward(x)
         last = self.stages[-1].activation
         return Known(_Piece(_slope(z, last), None, None).forward(z, last), [piece.fired for piece in self._piece])
 
+    @where_its_arrays_are
     def forward(self, x: Array, switches: list[Array | None] | None = None) -> Array:
         """The responses of the last stage, (N, OH, OW, F); keeps the piece that x is in."""
         self._piece = []
@@ -137,22 +140,22 @@ class Network:
         over = self.pools[i]
         assert over is not None
         inside = max_pool2d_switches(maps, **(self.stages[i].pool or {})).astype(np.int64)  # (N, PH, PW, C)
-        rows = self.xp.arange(over.out[0])[:, None, None] * over.stride[0] - over.pad[0][0] + inside // over.k[1]
-        columns = self.xp.arange(over.out[1])[:, None] * over.stride[1] - over.pad[1][0] + inside % over.k[1]
-        return rows * maps.shape[2] + columns
+        first_row, first_column = _first_cells(over, self.xp)
+        return (first_row + inside // over.k[1]) * maps.shape[2] + first_column + inside % over.k[1]
 
+    @where_its_arrays_are
     def jvp(self, d: Array) -> Array:
         """J d on the piece: (N, H, W, C) -> (N, OH, OW, F)."""
         for conv, piece, stage in zip(self.convs, self._piece, self.stages, strict=False):
             d = piece.forward(conv.analysis(d), stage.activation)
         return self.convs[-1].analysis(d)
 
+    @where_its_arrays_are
     def vjp(self, g: Array) -> Array:
         """J' g on the piece: (N, OH, OW, F) -> (N, H, W, C)."""
         g = self.convs[-1].synthesis(g)
         for i in reversed(range(len(self._piece))):
-            conv = self.convs[i]
-            g = conv.synthesis(self._piece[i].adjoint(g, self.stages[i].activation, conv.output_shape[:2]))
+            g = self.convs[i].synthesis(self._piece[i].adjoint(g, self.stages[i].activation, self.pools[i]))
         return g
 
 
@@ -168,9 +171,18 @@ def _gather(maps: Array, places: Array) -> Array:
     return flat.reshape(places.shape)
 
 
-def _scatter(g: Array, places: Array, size: tuple[int, int]) -> Array:
-    """The adjoint of _gather: overlapping windows add up."""
-    xp, (n, _, _, c) = array_module(g), g.shape
-    cells = size[0] * size[1]
-    at = (xp.arange(n)[:, None, None] * cells + places.reshape(n, -1, c)) * c + xp.arange(c)
-    return xp.bincount(at.ravel(), weights=g.ravel(), minlength=n * cells * c).reshape(n, *size, c).astype(g.dtype)
+def _scatter(g: Array, places: Array, pool: Windows) -> Array:
+    """The adjoint of _gather: overlapping windows add up.  (bincount would, on a GPU in another order each time.)"""
+    first_row, first_column = _first_cells(pool, array_module(g))
+    row, column = places // pool.size[1] - first_row, places % pool.size[1] - first_column
+    inside = (column >= 0) & (column < pool.k[1])
+    return unpool(g, array_module(g).where(inside, row * pool.k[1] + column, -1), pool)
+
+
+def _first_cells(pool: Windows, xp: Any) -> tuple[Array, Array]:
+    """The first row and the first column of every window: (PH, 1, 1) and (PW, 1)."""
+    rows, columns = (
+        xp.arange(out) * stride - before
+        for out, stride, (before, _) in zip(pool.out, pool.stride, pool.pad, strict=True)
+    )
+    return rows[:, None, None], columns[:, None]

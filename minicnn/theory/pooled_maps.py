@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, array_module, device_of, where_its_arrays_are
 from minicnn.ops.conv import conv2d
 from minicnn.ops.pool import max_pool2d, max_pool2d_switches
 from minicnn.ops.windows import Pad, Size, Windows, as_pair, unfold
@@ -48,6 +48,7 @@ class PooledConvolution:
     convolution saw.  Switches never point outside the map.
     """
 
+    @where_its_arrays_are
     def __init__(
         self,
         w: Array,
@@ -63,7 +64,7 @@ class PooledConvolution:
         where = "PooledConvolution"
         check_filters(where, w)
         xp = array_module(w)
-        self.w, self.b, self.k = w, b, as_pair(where, "k", k)
+        self.w, self.b, self.k, self.device = w, b, as_pair(where, "k", k), device_of(w)
         self._conv: dict[str, Any] = {"stride": stride, "pad": pad}
         self._pool: dict[str, Any] = {"k": k, "stride": pool_stride, "pad": pool_pad, "ceil": ceil}
         (kh, kw, c, f), (sh, sw) = w.shape, as_pair(where, "stride", stride)
@@ -73,6 +74,7 @@ class PooledConvolution:
             shifts[i * sh : i * sh + kh, j * sw : j * sw + kw, :, i, j] = w
         self.shifts = shifts.reshape(math.prod(self.patch), -1)  # (D, M), float64; column (i kw + j) F + f
 
+    @where_its_arrays_are
     def pool(self, x: Array) -> PooledMaps:
         """The pooled values and switches of images (N, H, W, C), in the precision of x."""
         xp = array_module(x)
@@ -81,10 +83,12 @@ class PooledConvolution:
         switches = [max_pool2d_switches(a, **self._pool) for a in (y, -y)]
         return PooledMaps(xp.concatenate((p, -q), -1), xp.concatenate(switches, -1))
 
+    @where_its_arrays_are
     def patches(self, x: Array) -> Array:
         """Every region of images (N, H, W, C): (N, PH, PW, *patch), a view of the padded images."""
         return unfold(*self._regions(x))
 
+    @where_its_arrays_are
     def reconstruct(self, pooled: PooledMaps, regions: Sequence[tuple[int, int, int]]) -> Array:
         """x' = (W^')+ z of the regions (n, P, Q), one SVD each: (R, *patch), float64.
 
@@ -102,6 +106,7 @@ class PooledConvolution:
         over_batch(work, len(regions), 3 * 8 * len(self.shifts) * 2 * self.w.shape[3], found)
         return found
 
+    @where_its_arrays_are
     def ratios(self, x: Array) -> Array:
         """||x - x'|| / ||x|| of every region of images x (N, H, W, C): (N, PH, PW), float64; 0 where x is 0.
 
@@ -128,6 +133,7 @@ class PooledConvolution:
             result[piece] = xp.sqrt(xp.where(square > 0, xp.maximum(1 - kept, 0), 0))
         return result
 
+    @where_its_arrays_are
     def bounds(self, x: Array, regions: Sequence[tuple[int, int, int]]) -> list[RegionBound]:
         """What Algorithm 2 recovers of the regions (n, P, Q) of x, and what it must: without bias, inside the map.
 

@@ -52,7 +52,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, to_host
+from minicnn.backend import Array, array_module, to_host, where_its_arrays_are
 from minicnn.theory.frames import compact_svd, frame_bounds, shift_matrix
 
 
@@ -81,6 +81,7 @@ class RatioBounds(NamedTuple):
     paper: float
 
 
+@where_its_arrays_are
 def pool_signal(filters: Array, x: Array, *, stride: int = 1) -> Pooled:
     """f_cnn(x) with its switches: filters (l, K), x (D,); the region holds all shifts, and the first maximum counts."""
     if x.ndim != 1:
@@ -93,6 +94,7 @@ def pool_signal(filters: Array, x: Array, *, stride: int = 1) -> Pooled:
     return Pooled(p, q, xp.where(p > 0, r.argmax(axis=1), -1), xp.where(q > 0, r.argmin(axis=1), -1))
 
 
+@where_its_arrays_are
 def selected(filters: Array, pooled: Pooled, D: int, *, stride: int = 1) -> tuple[Array, Array]:
     """W^ (D, m) and z (m,): the m active phases, positive ones first."""
     W = shift_matrix(filters, D, stride=stride)
@@ -114,16 +116,19 @@ def reconstruct_signal(filters: Array, pooled: Pooled, D: int, *, stride: int = 
     return solve(*selected(filters, pooled, D, stride=stride))
 
 
+@where_its_arrays_are
 def one_of_each_sign(c: Array) -> bool:
     """The assumption: of every filter at most one positive and at most one negative number in c (K, n)."""
     return bool(((c > 0).sum(axis=1) <= 1).all()) and bool(((c < 0).sum(axis=1) <= 1).all())
 
 
+@where_its_arrays_are
 def most_of_one_sign(c: Array) -> int:
     """mu: the largest number of positive, or of negative, numbers of one filter in c (K, n); 1 is the assumption."""
     return max(1, int((c > 0).sum(axis=1).max()), int((c < 0).sum(axis=1).max()))
 
 
+@where_its_arrays_are
 def theorem_matrices(filters: Array, c: Array, D: int, *, stride: int = 1, signs: str = "coefficients") -> Matrices:
     """The matrices of the theorem for x = W c, c (K, n); `signs` "coefficients" or "responses" chooses W~.
 
@@ -190,6 +195,7 @@ def box_signal(n: int) -> tuple[np.ndarray, np.ndarray, int]:
     return np.ones((n, 1)), c, 2 * n
 
 
+@where_its_arrays_are
 def solve(W: Array, z: Array, eps: float | None = None) -> Array:
     """(W')+ z: (D, m), (m,) -> (D,); 0 if there are no columns, or only zeros.
 

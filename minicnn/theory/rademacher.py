@@ -54,7 +54,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of
+from minicnn.backend import Array, array_module, device_of, where_its_arrays_are
 from minicnn.parallel import pieces
 from minicnn.theory.monte_carlo import Estimate, MonteCarlo
 
@@ -108,6 +108,7 @@ NORMS: dict[str, Callable[[Array, Array], Array]] = {  # by activation: n(f) as 
 }
 
 
+@where_its_arrays_are
 def layer(values: Array, *, activation: str, bound: float = 1.0, d: int = 1, by: MonteCarlo | None = None) -> Estimate:
     """R(H o rho o G) = B sqrt(d) E sup_f n(f) of a layer: G = [F]^d, the activation rho, then ||W||_2 <= B = bound.
 
@@ -138,6 +139,7 @@ def rademacher(values: Array, *, by: MonteCarlo | None = None) -> Estimate:
     return layer(values, activation="identity", by=by)
 
 
+@where_its_arrays_are
 def rademacher_linear(x: Array, *, bound: float = 1.0, norm: float = 2, by: MonteCarlo | None = None) -> Estimate:
     """R of the linear functions {x -> <w, x>, ||w||_norm <= bound} on the points x, (points, D); norm 1, 2 or inf.
 

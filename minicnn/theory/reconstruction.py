@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, to_host
+from minicnn.backend import Array, array_module, to_host, where_its_arrays_are
 from minicnn.ops.activation import crelu, crelu_inverse
 from minicnn.ops.conv import conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pair, fold
@@ -61,12 +61,14 @@ def features(x: Array, layers: Sequence[Layer]) -> Array:
     return x
 
 
+@where_its_arrays_are
 def responses(y: Array, b: Array | None = None) -> Array:
     """z = T x from y = crelu(T x + b): (..., 2 F) -> (..., F).  The step of Algorithm 1 that reverts CReLU."""
     z = crelu_inverse(y)
     return z if b is None else z - b
 
 
+@where_its_arrays_are
 def recover_regions(z: Array, w: Array, size: Size, *, stride: Size = 1, pad: Pad = 0) -> Array:
     """x' from z = T x, every window by itself: (N, OH, OW, F) -> (N, H, W, C).
 
@@ -83,6 +85,7 @@ def recover_regions(z: Array, w: Array, size: Size, *, stride: Size = 1, pad: Pa
     return total / xp.maximum(count, 1)
 
 
+@where_its_arrays_are
 def least_squares(
     conv: Convolution,
     z: Array,
@@ -187,6 +190,7 @@ def invert_layer(y: Array, layer: Layer, size: Size, *, method: str, **options: 
     return found.x
 
 
+@where_its_arrays_are
 def ratio(x: Array, estimate: Array) -> Array:
     """||x - x'|| / ||x|| of every image: (N, ...) -> (N,), the paper's reconstruction ratio.  0/0 counts as 0."""
     xp = array_module(x)
@@ -194,6 +198,7 @@ def ratio(x: Array, estimate: Array) -> Array:
     return xp.where(error == 0, 0, xp.where(length == 0, np.inf, error / positive(length)))
 
 
+@where_its_arrays_are
 def psnr(x: Array, estimate: Array, *, peak: float | None = None) -> Array:
     """10 log10(peak^2 / mean (x - x')^2) in dB of every image: (N, ...) -> (N,); inf if they are equal.
 

@@ -27,7 +27,7 @@ from math import ceil, exp, inf, isinf, lgamma, log, sqrt
 
 import numpy as np
 
-from minicnn.backend import CPU, Array, Device, array_module
+from minicnn.backend import CPU, Array, Device, array_module, where_its_arrays_are
 from minicnn.backend import device as as_device
 from minicnn.parallel import pieces
 from minicnn.random import Stream
@@ -56,6 +56,7 @@ def _log_step(x: float) -> float:
     return log(x) / 2 - 1 / (8 * x) + 1 / (192 * x**3) - 1 / (640 * x**5)  # the next term is below 2e-17
 
 
+@where_its_arrays_are
 def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: str | Device = CPU) -> Estimate:
     """E (||x_s|| / ||x||)^power, from projections of one fixed x on the spans of s Gaussian vectors."""
     _check_dimensions("simulated_ratio", s, D)
@@ -71,6 +72,7 @@ def simulated_ratio(s: int, D: int, by: MonteCarlo, *, power: int = 1, device: s
     return by.estimate(total, total_square)
 
 
+@where_its_arrays_are
 def projection_ratio(w: Array, x: Array) -> Array:
     """||P x|| / ||x|| with P the projection on the span of the columns of w: (..., D, s), (..., D) -> (...).
 
@@ -116,6 +118,7 @@ def crelu_regions(n: int, *, size: int = 5, channels: int = 96, blur: float, str
     return np.concatenate((np.maximum(g, 0), np.maximum(-g, 0)), axis=-1)
 
 
+@where_its_arrays_are
 def random_filter_ratio(
     by: MonteCarlo,
     *,

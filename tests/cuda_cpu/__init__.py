@@ -98,6 +98,19 @@ def order(name, seed=0):
         _library.gpu_order(ORDERS.index(ORDER), ctypes.c_uint64(0))
 
 
+HOST = 8  # beside the devices, as device.h has it
+
+
+@contextmanager
+def memory_left(left, device=0):
+    """Within, other programs leave so many bytes of the memory of a device; of HOST: of what can be page-locked."""
+    _library.gpu_leave(device, ctypes.c_size_t(left))
+    try:
+        yield
+    finally:
+        _library.gpu_leave(device, ctypes.c_size_t(-1))
+
+
 class Record:
     """What was started since it was made: [(kernel or "cublas", blocks, threads)], and how often the program waited."""
 

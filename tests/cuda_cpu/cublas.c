@@ -8,20 +8,28 @@
 // Set by the tests: routines with Fortran's interface.
 void (*gpu_sgemm)(), (*gpu_dgemm)(), (*gpu_sgetrf)(), (*gpu_dgetrf)(), (*gpu_sgetri)(), (*gpu_dgetri)();
 
-enum { OK = 0, BAD_VALUE = 7, UNSUPPORTED = 15 };
+enum { OK = 0, ALLOC_FAILED = 3, BAD_VALUE = 7, UNSUPPORTED = 15 };
 enum { FLOAT = 0, DOUBLE = 1, COMPUTE_FLOAT = 68, COMPUTE_TF32 = 77, COMPUTE_DOUBLE = 70 };
 
+enum { WORKSPACE = 4 << 20 };  // bytes, which a handle takes from the device, outside of CuPy's pool
+
 typedef struct {
-    void* stream;
+    void *stream, *workspace;
     int device;
 } Handle;
 
 int cublasCreate_v2(Handle** handle) {
+    void* workspace;
+    if (cudaMalloc(&workspace, WORKSPACE)) return ALLOC_FAILED;
     *handle = calloc(1, sizeof **handle);
-    (*handle)->device = gpu_device();
+    **handle = (Handle){NULL, workspace, gpu_device()};
     return OK;
 }
-int cublasDestroy_v2(Handle* handle) { return OK; }
+int cublasDestroy_v2(Handle* handle) {
+    cudaFree(handle->workspace);
+    free(handle);
+    return OK;
+}
 int cublasSetStream_v2(Handle* handle, void* stream) { return handle->stream = stream, OK; }
 int cublasGetStream_v2(Handle* handle, void** stream) { return *stream = handle->stream, OK; }
 int cublasGetVersion_v2(Handle* handle, int* version) { return *version = 120900, OK; }

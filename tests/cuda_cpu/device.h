@@ -38,6 +38,8 @@ Error gpu_fail(Error error, const char* format, ...);  // notes an error of the 
 Error gpu_error(void);
 Error gpu_missing(const char* name);  // says that there is no such function here
 Error cudaMemGetInfo(size_t* left, size_t* total);
+Error cudaMalloc(void** p, size_t bytes);
+Error cudaFree(void* p);
 int gpu_idle(void);  // whether launches are to do nothing, so that the time of the host alone can be measured
 void gpu_note(const char* name, unsigned blocks, unsigned threads);  // in the record of launches
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from minicnn import backend
+from minicnn import backend, cuda
 from minicnn.backend import DeviceError
-from minicnn.cuda import CupyCuda
+from minicnn.cuda import CupyCuda, WaitingCuda
 from minicnn.fast.batches import Slot, StagedBatches
 from minicnn.fast.cuda import kernels
 from tests import cuda_cpu
@@ -105,8 +105,9 @@ def test_memory_that_nobody_wrote_is_not_a_number():
 def test_memory_comes_to_an_end():
     gpu = backend.device("gpu")
     pool = gpu.xp.get_default_memory_pool()
-    with gpu.xp.cuda.using_allocator(pool.malloc), pytest.raises(gpu.no_memory):
+    with gpu.xp.cuda.using_allocator(pool.malloc), pytest.raises(gpu.xp.cuda.memory.OutOfMemoryError) as caught:
         gpu.xp.empty(5 << 30, np.uint8)
+    assert gpu.out_of_memory(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -226,17 +227,71 @@ def test_debug_sync_names_the_kernel_that_failed(monkeypatch):
     assert cuda_cpu.finish() is not None
 
 
-def test_a_large_array_is_uploaded_without_page_locked_memory(monkeypatch):
+@needs_guards
+def test_debug_sync_waits_for_products(monkeypatch):
+    """What a product finds broken, something else broke; and then it is a product's turn."""
     gpu = backend.device("gpu")
-    pool, asked, array = gpu.xp.get_default_pinned_memory_pool(), [], np.arange(3000.0).reshape(3, 1000)
-    monkeypatch.setattr(backend, "LARGE", array.nbytes)
-    gpu.xp.cuda.set_pinned_memory_allocator(lambda size: asked.append(size) or pool.malloc(size))
-    try:
-        for made, page_locked in ((array, 0), (array[:, :400].copy(), 1)):
+    waiting, x, out = WaitingCuda(gpu.xp, gpu.cuda.card), *(gpu.put(np.ones((2, 2), np.float32)) for _ in range(2))
+    waiting.matmul(x, x, out)
+    np.testing.assert_array_equal(gpu.get(out), 2)
+    start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
+    message = (
+        r"^what CuPy started before the product of \(2, 2\) and \(2, 2\) failed on gpu:0: .*shifted touched byte 16"
+    )
+    with pytest.raises(RuntimeError, match=message):
+        waiting.matmul(x, x, out)
+    assert cuda_cpu.finish() is not None
+
+    def broken(cuda, *arrays):
+        start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
+
+    monkeypatch.setattr(CupyCuda, "matmul", broken)
+    with pytest.raises(RuntimeError, match=r"^the product of \(2, 2\) and \(2, 2\) failed on gpu:0: "):
+        waiting.matmul(x, x, out)
+    assert cuda_cpu.finish() is not None
+
+
+@pytest.fixture
+def page_locked():
+    """The sizes of page-locked memory that were asked for."""
+    from cupy import cuda, get_default_pinned_memory_pool
+
+    pool, asked = get_default_pinned_memory_pool(), []
+    cuda.set_pinned_memory_allocator(lambda size: asked.append(size) or pool.malloc(size))
+    yield asked
+    cuda.set_pinned_memory_allocator(pool.malloc)
+
+
+@pytest.mark.parametrize(("name", "seed"), ORDERS)
+def test_a_large_array_is_uploaded_in_chunks(name, seed, page_locked, monkeypatch):
+    """Of any dtype and memory order, in every order of work; the last chunk is smaller."""
+    gpu, array = backend.device("gpu"), np.random.default_rng(0).standard_normal((7, 5, 11))
+    monkeypatch.setattr(backend, "LARGE", array.size)
+    monkeypatch.setattr(cuda, "CHUNK", 64)
+    with cuda_cpu.order(name, seed):
+        for made in (array, np.asfortranarray(array), array[:, ::2], array > 0):
             np.testing.assert_array_equal(gpu.get(gpu.put(made)), made)
-            assert len(asked) == page_locked
-    finally:
-        gpu.xp.cuda.set_pinned_memory_allocator(pool.malloc)
+            assert page_locked == [64, 64]
+            page_locked.clear()
+
+
+def test_a_chunk_that_is_written_before_the_gpu_has_read_it(monkeypatch):
+    gpu, array = backend.device("gpu"), np.arange(1000.0)
+    monkeypatch.setattr(backend, "LARGE", 0)
+    monkeypatch.setattr(cuda, "CHUNK", 64)
+    monkeypatch.setattr(gpu.xp.cuda.Event, "synchronize", lambda event: None, raising=True)
+    with cuda_cpu.order("late"):
+        assert not np.array_equal(gpu.get(gpu.put(array)), array)
+
+
+def test_batches_from_ordinary_memory_where_none_can_be_page_locked():
+    """CUDA copies ordinary memory before the program goes on, so it may be written again at once."""
+    made, gpu = batches(n=60, size=(5, 4), batch=4), backend.device("gpu")
+    gpu.xp.get_default_pinned_memory_pool().free_all_blocks()
+    with cuda_cpu.memory_left(0, cuda_cpu.HOST):
+        staged = StagedBatches(made, gpu)
+        same(staged.epoch(0), made.epoch(0))
+    assert all(slot.pinned.base is None for slot in staged._slots)  # it is NumPy's own
 
 
 def test_functions_that_are_not_there_say_so(capfd):

@@ -10,7 +10,7 @@ import pytest
 from minicnn import backend, models
 from minicnn.backend import CPU
 from minicnn.optim import SGD
-from minicnn.training import Trainer
+from minicnn.training import Interrupted, Trainer
 from tests import cuda_cpu
 from tests.fast.cuda.test_training import source
 from tests.test_training import Doubled
@@ -82,3 +82,18 @@ def test_twenty_steps_in_float64_equal_those_of_the_cpu():
         states.append(one.model.state_dict())
     for name, value in states[0].items():
         np.testing.assert_allclose(states[1][name], value, rtol=1e-8, atol=1e-8, err_msg=name)
+
+
+def test_a_resumed_training_ends_in_the_same_bits():
+    """All layers at full width, with dropout, stopped after one of two steps and continued by another trainer."""
+    device = backend.device("gpu")
+    whole, first, second = (trainer(device, 2, 1) for _ in range(3))
+    whole.finish_epoch()
+    with pytest.raises(Interrupted):
+        first.finish_epoch(stop=lambda: first.step == 1)
+    second.restore(*first.state())
+    second.finish_epoch()
+    expected = whole.model.state_dict()
+    assert not all(np.array_equal(value, expected[name]) for name, value in first.model.state_dict().items())
+    for name, value in second.model.state_dict().items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)

@@ -1,14 +1,16 @@
 """minicnn.cuda.Cuda for the stand-in: kernels run on the shim, copies on other streams come as late as they may."""
 
+from contextlib import contextmanager
+
 import numpy as np
 
 from tests.cuda_shim.shim import ShimModule
-from tests.standin_array import launched
+from tests.standin_array import launched, launches
 
 
 class ShimCuda:
     def __init__(self, free=1 << 33):
-        self.free, self.log, self.compute = free, [], Stream("compute", self)
+        self.free, self.log, self.compute, self.ranges = free, [], Stream("compute", self), []
 
     def module(self, source, options):
         return ShimModule(source, options)
@@ -34,6 +36,13 @@ class ShimCuda:
 
     def current_stream(self):
         return self.compute
+
+    @contextmanager
+    def range(self, name):
+        """Notes (name, what was started within)."""
+        first = len(launches)
+        yield
+        self.ranges.append((name, launches[first:]))
 
     def free_bytes(self):
         return self.free

@@ -200,7 +200,7 @@ MUTANTS = [
         "piecewise",
         ("the negative phase with the wrong sign", "z * (self.slope - 1)), -1)", "z * (1 - self.slope)), -1)"),
         ("the modulus is ReLU", "return 2 * positive - 1 if activation", "return positive if activation"),
-        ("overlaps overwrite", "weights=g.ravel(), minlength", "weights=g.ravel() / 2, minlength"),
+        ("overlaps overwrite", "return unpool(g, ", "return unpool(g / 2, "),
         ("switches do not tell signs", "slope = (given >= 0).astype(z.dtype)", "slope = (given >= -1).astype(z.dtype)"),
         ("the bias is forgotten", "z = z + stage.layer.b", "z = z + 0 * stage.layer.b"),
         ("rows and columns exchanged", "+ inside // over.k[1]", "+ inside % over.k[1]"),

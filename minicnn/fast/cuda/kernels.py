@@ -12,7 +12,6 @@ disk for the next process.
 
 from __future__ import annotations
 
-import os
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, Device, DeviceError, device_of
+from minicnn.cuda import DEBUG_SYNC
 from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
@@ -34,8 +34,6 @@ _TYPES = {  # (REAL is double, INDEX is wide) -> their types
     for double in (False, True)
     for wide in (False, True)
 }
-
-DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel, and say which one failed
 
 # While a graph is captured (minicnn/fast/graph.py): where it will find the number of steps since then, a uint64.
 steps_ahead: ContextVar[Array | None] = ContextVar("the steps since a graph was captured", default=None)

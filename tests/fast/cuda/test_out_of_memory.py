@@ -8,6 +8,7 @@ import pytest
 from minicnn import Parameter, Tape, ops, parallel
 from minicnn.backend import DeviceError
 from minicnn.cluster import Alone
+from minicnn.cuda import out_of_memory
 from tests import standin
 from tests.cuda_shim.device import ShimCuda
 from tests.cuda_shim.shim import needs_compiler
@@ -37,7 +38,7 @@ def small(monkeypatch):
             return empty(shape, dtype, order)
 
         monkeypatch.setattr(standin.xp, "empty", limited)
-        changes = {"no_memory": (OutOfMemoryError,), "free_memory": lambda: events.append("freed")}
+        changes = {"out_of_memory": out_of_memory, "free_memory": lambda: events.append("freed")}
         return standin_with_kernels(cuda=ShimCuda(free=3 << 20), **changes)
 
     limit.events = events
