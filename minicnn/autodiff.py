@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of, fast_versions
+from minicnn.backend import Array, device_of, fast_versions
 from minicnn.parallel import within_memory
 from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked, scalar_as_array
 
@@ -98,7 +98,7 @@ class Tape:
         """
         node = self._node_of(loss)
         with device_of(loss.data).active():
-            grads = {node: array_module(loss.data).ones_like(loss.data)}
+            grads = {node: _one(loss.data)}
             while self._steps:
                 step = self._steps.pop()
                 g = grads.pop(step.out, None)
@@ -132,6 +132,20 @@ class Tape:
                 "compute everything between the leaves and the loss within one `with Tape()`"
             )
         return loss.node
+
+
+_ones: dict[tuple[str, Any], Array] = {}  # on GPUs, by device and dtype
+
+
+def _one(loss: Array) -> Array:
+    """d loss / d loss.  On a GPU it is uploaded once: a launch less in every step.  No vjp may write into its g."""
+    where = device_of(loss)
+    if where.cuda is None or loss.ndim > 0:
+        return where.xp.ones_like(loss)
+    key = (where.name, loss.dtype)
+    if key not in _ones:
+        _ones[key] = where.put(np.ones((), loss.dtype))
+    return _ones[key]
 
 
 def _pass_on(step: Step, g: Array, grads: dict[Node, Array]) -> None:

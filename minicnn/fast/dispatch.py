@@ -8,7 +8,8 @@ OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the 
 where whole parameters are needed), and the norm of all gradients.  A new optimiser with a kernel is a class in
 optim.py, a kernel in cuda/update.cu that cuda/update.py starts, and a row here; without a row the textbook is used.
 
-MOMENTS is about ops.batch_moments, which is not an op: nothing is differentiated through it.
+MOMENTS, RUNNING and COUNTS are about ops.batch_moments, what BatchNorm keeps of them, and ops.wrong_answers, which are
+not ops: nothing is differentiated through them.
 
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.
@@ -41,7 +42,8 @@ from minicnn.fast.native import im2col as native_im2col
 from minicnn.fast.native import pool as native_pool
 from minicnn.fast.native import winograd as native_winograd
 from minicnn.fast.native.library import available
-from minicnn.ops.norm import FASTER_MOMENTS
+from minicnn.ops.loss import FASTER_COUNTS
+from minicnn.ops.norm import FASTER_MOMENTS, FASTER_RUNNING
 
 Condition = Callable[..., bool]
 TAPS_BATCH = 16  # images: with fewer, reading the weights is most of the work
@@ -134,9 +136,13 @@ OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
 ]
 
 MOMENTS = [(cuda_norm.fits_moments, cuda_norm.batch_moments)]
+RUNNING = [(cuda_norm.fits_running, cuda_norm.update_running)]
+COUNTS = [(cuda_loss.fits_count, cuda_loss.wrong_answers)]
 
 for _op, _fits, _version in TABLE:
     _op.faster.append((_fits, _version))
 for _function, _fits, _version in OPTIMISERS:
     optim.FASTER.setdefault(_function, []).append((_fits, _version))
 FASTER_MOMENTS.extend(MOMENTS)
+FASTER_RUNNING.extend(RUNNING)
+FASTER_COUNTS.extend(COUNTS)

@@ -1,7 +1,7 @@
 """Convolution as a matrix product: the columns by a kernel, the product by cuBLAS.
 
-The same sums as ops/conv.py.  The columns are built in pieces that fit in the memory budget; a 1x1 convolution without
-padding needs none: the pixels are the rows.
+The same sums as ops/conv.py.  The columns are built in pieces that fit in the memory budget, and again for the
+derivative, unless they are small; a 1x1 convolution without padding needs none: the pixels are the rows.
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ def conv2d(
         launch("im2col.unfold", (out,), x[piece], *numbers)
         return out
 
-    y = xp.empty((n, oh, ow, f), x.dtype)
-    for piece in pieces(n, sample_bytes, x):
-        multiply(rows(piece), matrix, y[piece].reshape(-1, f))
+    y, columns = xp.empty((n, oh, ow, f), x.dtype), None
+    all_pieces = pieces(n, sample_bytes, x)
+    for piece in all_pieces:
+        columns = rows(piece)
+        multiply(columns, matrix, y[piece].reshape(-1, f))
+    small = len(all_pieces) == 1 and length <= (2 * f if activation == "crelu" else f)  # no larger than the output
+    kept, columns = columns if small else None, None
     out, activation_vjp = y, None
     if activation is not None:
         out, activation_vjp = activated(activation, y, b)  # which adds the bias
@@ -70,6 +74,9 @@ def conv2d(
     def weight_gradient(g: Array) -> Array:
         gw = xp.empty(w.shape, w.dtype)
         total = gw.reshape(-1, f)
+        if kept is not None:
+            multiply(kept, g.reshape(-1, f), total, transpose_a=True)
+            return gw
         first, *others = pieces(n, sample_bytes, x) or [slice(0, 0)]
         multiply(rows(first), g[first].reshape(-1, f), total, transpose_a=True)
         for piece in others:
