@@ -84,6 +84,11 @@ def register_array_type(kind: type, device_of_array: Callable[[Array], Device]) 
     _device_of_type[kind] = device_of_array
 
 
+def is_known_array(x: object) -> bool:
+    """Whether x is an array of a type that has turned up before."""
+    return type(x) in _device_of_type
+
+
 def is_array(x: object) -> bool:
     """Whether x is an array of a known kind; NumPy's scalars, which its arithmetic makes of 0-d arrays, count."""
     return type(x) in _device_of_type or isinstance(x, np.generic) or _is_cupy_array(x)
@@ -97,8 +102,13 @@ def device_of(x: Array) -> Device:
             return CPU
         if not _is_cupy_array(x):
             raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
-        find = _device_of_type[type(x)] = lambda array: _gpu(array.data.device_id)  # .device would make an object
+        find = _device_of_type[type(x)] = _device_of_cupy_array
     return find(x)
+
+
+def _device_of_cupy_array(x: Array) -> Device:
+    index = x.data.device_id  # .device would make an object
+    return _gpus[index] if index in _gpus else _gpu(index)
 
 
 def array_module(x: Array) -> Any:

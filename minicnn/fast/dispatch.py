@@ -1,8 +1,8 @@
 """The dispatch tables: which functions have faster versions, and when each is used.
 
-TABLE is about ops.  A version has the signature of its op and returns the same (y, vjp), up to rounding.  It works on
-the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
-condition holds is used; if none holds, the textbook is.
+TABLE is about ops on NumPy's arrays, GPU_TABLE about ops on arrays where kernels run.  A version has the signature of
+its op and returns the same (y, vjp), up to rounding.  The first row of an op whose condition holds is used; if none
+holds, the textbook is.
 
 OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update` (or `update_all`,
 where whole parameters are needed), and the norm of all gradients.  A new optimiser with a kernel is a class in
@@ -109,7 +109,9 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.dropout, elementwise.fits_dropout, elementwise.dropout),
     (ops.max_pool2d, pool.fits, pool.max_pool2d),
     (ops.batch_norm, norm.fits, norm.batch_norm),
-    # for arrays on a GPU
+]
+
+GPU_TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
     (fused.conv2d_activated, _activated(_chosen("winograd", cuda_winograd.fits)), cuda_winograd.conv2d),
@@ -141,6 +143,8 @@ COUNTS = [(cuda_loss.fits_count, cuda_loss.wrong_answers)]
 
 for _op, _fits, _version in TABLE:
     _op.faster.append((_fits, _version))
+for _op, _fits, _version in GPU_TABLE:
+    _op.faster_on_gpu.append((_fits, _version))
 for _function, _fits, _version in OPTIMISERS:
     optim.FASTER.setdefault(_function, []).append((_fits, _version))
 FASTER_MOMENTS.extend(MOMENTS)

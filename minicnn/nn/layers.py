@@ -224,12 +224,15 @@ class Activation(Lambda):
         self.two_sided = two_sided
 
 
+FUSED_NAMES: dict[Any, str] = {op: name for name, op in ACTIVATIONS.items()}
+
+
 def _fused_name(layer: Module) -> str | None:
     """The name under which minicnn/fast/fused.py knows an activation; None if it does not."""
     if type(layer) not in (ReLU, CReLU):
         return None
     assert isinstance(layer, Activation)
-    return next((name for name, op in ACTIVATIONS.items() if op is layer.function and not layer.options), None)
+    return None if layer.options else FUSED_NAMES.get(layer.function)
 
 
 class ReLU(Activation):

@@ -79,25 +79,23 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     if count == 0:
         return
     in_order = where.xp.ascontiguousarray  # of an array in C order it is that array; `flags` would make an object
-    values, changing = list(outputs), []  # all arguments; and what differs from launch to launch
-    key: list[Any] = [cuda, kernel, count, real]
-    for output in outputs:
-        if in_order(output) is not output:
-            raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
-        key += (output.dtype, output.size)
-        changing.append(output.data.ptr)
-    for value in inputs:
+    values = [*outputs, *inputs]
+    key, changing = [cuda, kernel, count, real], []  # what a plan is found by; what differs from launch to launch
+    for i, value in enumerate(values):
         which = type(value)
         if which is kind:
-            value = in_order(value)
-            key += (value.dtype, value.size)
-            changing.append(value.data.ptr)
+            array = in_order(value)
+            if array is not value:
+                if i < len(outputs):
+                    raise ValueError(f"{kernel}: an output of shape {value.shape} is not in C order")
+                values[i] = array
+            key += (array.dtype, array.size)
+            changing.append(array.data.ptr)
         elif which in FIXED:
             key.append(value)
         else:
             key.append(which)
             changing.append(value)
-        values.append(value)
     known = tuple(key)
     plan = _plans.get(known)
     if plan is None:
