@@ -97,18 +97,21 @@ def is_array(x: object) -> bool:
 def device_of(x: Array) -> Device:
     """The device that holds x."""
     find = _device_of_type.get(type(x))
-    if find is None:
-        if isinstance(x, np.generic):
-            return CPU
-        if not _is_cupy_array(x):
-            raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
-        find = _device_of_type[type(x)] = _device_of_cupy_array
-    return find(x)
+    if find is not None:
+        return find(x)
+    if isinstance(x, np.generic):
+        return CPU
+    if not _is_cupy_array(x):
+        raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
+    _device_of_type[type(x)] = _device_of_cupy_array
+    return _device_of_cupy_array(x)
 
 
 def _device_of_cupy_array(x: Array) -> Device:
-    index = x.data.device_id  # .device would make an object
-    return _gpus[index] if index in _gpus else _gpu(index)
+    try:
+        return _gpus[x.data.device_id]  # .device would make an object
+    except KeyError:
+        return _gpu(x.data.device_id)
 
 
 def array_module(x: Array) -> Any:

@@ -21,8 +21,10 @@ import ctypes
 import os
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -72,38 +74,54 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     REAL is double if an array is, unless `real` says what it is.  If there is nothing to compute, nothing is launched.
     """
     first = outputs[0]
-    where, kind = device_of(first), type(first)
+    where = device_of(first)
+    kind: Any = type(first)
     cuda = where.cuda
     assert cuda is not None, f"{where} has no CUDA"
     count = first.size if count is None else count
     if count == 0:
         return
     in_order = where.xp.ascontiguousarray  # of an array in C order it is that array; `flags` would make an object
-    values = [*outputs, *inputs]
-    key, changing = [cuda, kernel, count, real], []  # what a plan is found by; what differs from launch to launch
-    for i, value in enumerate(values):
-        which = type(value)
-        if which is kind:
-            array = in_order(value)
-            if array is not value:
-                if i < len(outputs):
-                    raise ValueError(f"{kernel}: an output of shape {value.shape} is not in C order")
-                values[i] = array
-            key += (array.dtype, array.size)
-            changing.append(array.data.ptr)
-        elif which in FIXED:
-            key.append(value)
-        else:
-            key.append(which)
-            changing.append(value)
+    places = _places(kind, tuple(map(type, inputs)))
+    key = [cuda, kernel, count, real, places, places.fixed(inputs)]
+    changing = []  # from launch to launch: addresses, and numbers
+    for output in outputs:
+        if in_order(output) is not output:
+            raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
+        key += (output.dtype, output.size)
+        changing.append(output.data.ptr)
+    arrays = [in_order(inputs[i]) for i in places.arrays]
+    for array in arrays:
+        key += (array.dtype, array.size)
+        changing.append(array.data.ptr)
+    for i in places.numbers:
+        changing.append(inputs[i])
     known = tuple(key)
     plan = _plans.get(known)
-    if plan is None:
-        _launch_anew(where, kernel, values, count, real, known)
-    else:
+    if plan is not None:
         plan.start(changing)
+    else:
+        values = [*outputs, *inputs]
+        for i, array in zip(places.arrays, arrays, strict=True):
+            values[len(outputs) + i] = array
+        _launch_anew(where, kernel, values, count, real, known)
     if DEBUG_SYNC:
         _wait_for(where, kernel)
+
+
+class Places:
+    """Which of some arguments are arrays, which are fixed (as the integers are), and which are numbers that change."""
+
+    def __init__(self, kind: type, types: Sequence[type]):
+        fixed = [i for i, which in enumerate(types) if which in FIXED]
+        self.arrays = [i for i, which in enumerate(types) if which is kind]
+        self.numbers = [i for i, which in enumerate(types) if which is not kind and which not in FIXED]
+        self.fixed: Callable[[Any], Any] = itemgetter(*fixed) if fixed else lambda inputs: ()
+
+
+@cache
+def _places(kind: Any, types: tuple[Any, ...]) -> Places:
+    return Places(kind, types)
 
 
 def _launch_anew(
@@ -128,8 +146,8 @@ def _launch_anew(
     if handle is not None:
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
-        fixed = [type(value) in FIXED for value in values]
-        _plans[key] = Plan(where.cuda, handle, blocks(count), arguments, [*fixed, True])
+        places = Places(kind, [type(value) for value in values])
+        _plans[key] = Plan(where.cuda, handle, blocks(count), arguments, [*places.arrays, *places.numbers])
 
 
 class Plan:
@@ -139,11 +157,10 @@ class Plan:
     the driver reads while it is called: first those of the arguments that change, then the others.
     """
 
-    def __init__(self, cuda: Cuda, handle: int, blocks: int, arguments: Sequence[Any], fixed: Sequence[bool]):
-        """The `arguments` of a launch that has been done, arrays and NumPy scalars; which of them are `fixed`."""
+    def __init__(self, cuda: Cuda, handle: int, blocks: int, arguments: Sequence[Any], change: Sequence[int]):
+        """The `arguments` of a launch that was done, arrays and NumPy scalars; which of them `change`, in order."""
         self._start, self._handle, self._blocks = cuda.start, handle, blocks
-        change = [i for i, same in enumerate(fixed) if not same]
-        stay = [i for i, same in enumerate(fixed) if same]
+        stay = [i for i in range(len(arguments)) if i not in change]
         chars = [arguments[i].dtype.char if isinstance(arguments[i], np.generic) else "Q" for i in change]
         # "0Q" fills up a slot
         self._layout = struct.Struct("".join(f"{char}0Q" for char in chars))

@@ -28,7 +28,7 @@ def fits(arrays: Sequence[Array]) -> bool:
     """Whether a kernel may have these parameters, gradients and slots by address: on one GPU, one dtype, in C order."""
     where, dtype, in_order = device_of(arrays[0]), arrays[0].dtype, array_module(arrays[0]).ascontiguousarray
     return where.cuda is not None and all(
-        [a.dtype == dtype and device_of(a) is where and in_order(a) is a for a in arrays]
+        a.dtype == dtype and device_of(a) is where and in_order(a) is a for a in arrays
     )
 
 
