@@ -53,7 +53,7 @@ def main():
                 starts.clear()
                 one.finish_epoch()
                 if epoch:  # the first compiles, and captures
-                    times[name] += np.diff(starts)
+                    times[name].extend(np.diff(starts))
                 launches = len(record.launches) / STEPS
                 if epoch == EPOCHS:
                     best, middle = 1e3 * min(times[name]), 1e3 * np.median(times[name])

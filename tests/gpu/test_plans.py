@@ -52,9 +52,9 @@ def test_other_sizes_dtypes_and_integers_have_plans_of_their_own(gpu, plans):
         np.testing.assert_array_equal(leaky(gpu, x, 0.5), np.where(x > 0, x, x / 2))
     assert len(plans) == 3
     x, bias = np.arange(6.0) - 3, np.array([1.0, 0.0, -1.0])
-    there, y = gpu.put(x), gpu.put(np.zeros(6))
+    there, y, there_bias = gpu.put(x), gpu.put(np.zeros(6)), gpu.put(bias)
     for channels in (1, 2, 3, 2):  # an integer
-        launch("elementwise.relu", (y,), there, gpu.put(bias[:channels]), channels)
+        launch("elementwise.relu", (y,), there, there_bias, channels)
         np.testing.assert_array_equal(gpu.get(y), np.maximum(x + np.resize(bias[:channels], 6), 0))
     launch("elementwise.relu", (y,), there, None, 2)  # a null pointer
     launch("elementwise.relu", (y,), gpu.put(x + 1), None, 2)
