@@ -25,11 +25,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from functools import update_wrapper
+from operator import is_
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from minicnn.backend import Array, array_module, device_of, fast_versions
+from minicnn.backend import Array, device_of, fast_versions, is_known_array
 from minicnn.parallel import within_memory
 from minicnn.tensor import OPS, Buffer, Node, Parameter, Tensor, as_array, is_tracked, scalar_as_array
 
@@ -97,8 +98,9 @@ class Tape:
     def record(self, op: Op, out: Tensor, args: tuple[Any, ...], vjp: Vjp) -> None:
         """Note that `out` was computed from `args`, some of which are tracked."""
         out.node = Node()
-        inputs = [None if not is_tracked(a) else a if a.requires_grad else a.node for a in args]
-        kinds = [(a.shape, a.dtype) if is_tracked(a) else None for a in args]
+        tracked = [a if is_tracked(a) else None for a in args]
+        inputs = [a if a is None or a.requires_grad else a.node for a in tracked]
+        kinds = [None if a is None else (a.data.shape, a.data.dtype) for a in tracked]
         self._steps.append(Step(op, out.node, inputs, kinds, vjp))
 
     def backward(self, loss: Tensor) -> None:
@@ -109,7 +111,7 @@ class Tape:
         """
         node = self._node_of(loss)
         with device_of(loss.data).active():
-            grads = {node: array_module(loss.data).ones_like(loss.data)}
+            grads = {node: _one(loss.data)}
             while self._steps:
                 step = self._steps.pop()
                 g = grads.pop(step.out, None)
@@ -143,6 +145,20 @@ class Tape:
                 "compute everything between the leaves and the loss within one `with Tape()`"
             )
         return loss.node
+
+
+_ones: dict[tuple[str, Any], Array] = {}  # on GPUs, by device and dtype
+
+
+def _one(loss: Array) -> Array:
+    """d loss / d loss.  On a GPU it is uploaded once: a launch less in every step.  No vjp may write into its g."""
+    where = device_of(loss)
+    if where.cuda is None or loss.ndim > 0:
+        return where.xp.ones_like(loss)
+    key = (where.name, loss.dtype)
+    if key not in _ones:
+        _ones[key] = where.put(np.ones((), loss.dtype))
+    return _ones[key]
 
 
 def _pass_on(step: Step, g: Array, grads: dict[Node, Array]) -> None:
@@ -180,15 +196,17 @@ def _owned(gx: Array, others: list[Array]) -> Array:
 class Op:
     """An operation: called on arrays it gives an array, on Tensors a Tensor (which a recording tape notes).
 
-    pair(*arrays, **static)    (y, vjp), by the version that fits: the first of `faster` whose condition holds,
-                               else the textbook
+    pair(*arrays, **static)    (y, vjp), by the version that fits: the first of `faster` (on a GPU, `faster_on_gpu`)
+                               whose condition holds, else the textbook
     textbook                   the function as it is written in minicnn/ops
     faster                     [(fits, pair)]: versions from minicnn/fast, entered by minicnn/fast/dispatch.py
+    faster_on_gpu              the same for arrays where kernels run
     """
 
     def __init__(self, textbook: Callable[..., Pair], *, integers: tuple[str, ...], selective: bool):
         self.textbook = textbook
         self.faster: list[tuple[Callable[..., bool], Callable[..., Pair]]] = []
+        self.faster_on_gpu: list[tuple[Callable[..., bool], Callable[..., Pair]]] = []
         self.name = textbook.__name__
         self.selective = selective
         self._integers = integers
@@ -211,9 +229,9 @@ class Op:
             return self.textbook(**static)
         where = device_of(arrays[0])
         with where.active():
-            chosen = self.textbook
-            if self.faster and fast_versions():
-                chosen = next((fast for fits, fast in self.faster if fits(*arrays, **static)), chosen)
+            chosen, versions = self.textbook, self.faster if where.cuda is None else self.faster_on_gpu
+            if versions and fast_versions():
+                chosen = next((fast for fits, fast in versions if fits(*arrays, **static)), chosen)
             y, vjp = self._two(within_memory(where, self.name, lambda: chosen(*arrays, **static)))
         if y.dtype != arrays[0].dtype:
             raise TypeError(
@@ -235,8 +253,9 @@ class Op:
 
     def __call__(self, *args: Any, **static: Any) -> Any:
         args = self._positional(args, static)
-        y, vjp = self._pair(tuple(a.data if isinstance(a, Tensor) else a for a in args), static)
-        if not any(isinstance(a, Tensor) for a in args):
+        arrays = tuple([a.data if isinstance(a, Tensor) else a for a in args])
+        y, vjp = self._pair(arrays, static)
+        if all(map(is_, args, arrays)):  # no Tensor among them
             return y
         out = Tensor(y)
         tape = _recording.get()
@@ -259,8 +278,25 @@ class Op:
             args = (*args, static.pop(name, None))
         return args
 
+    def _alike(self, arrays: tuple[Any, ...]) -> bool:
+        """Whether there is nothing to check: arrays of one type, dtype and device, some that are optional left out."""
+        if not arrays or not is_known_array(arrays[0]) or arrays[0].dtype not in _FLOATS or self._integers:
+            return False
+        first = arrays[0]
+        kind, dtype, where = type(first), first.dtype, device_of(first)
+        for i in range(1, len(arrays)):
+            array = arrays[i]
+            if array is None:
+                if i >= len(self._names) or self._names[i] not in self._optional:
+                    return False
+            elif type(array) is not kind or array.dtype != dtype or device_of(array) is not where:
+                return False
+        return True
+
     def _checked(self, arrays: tuple[Any, ...]) -> tuple[Array, ...]:
         """One device, one dtype, float32 or float64: what every op may rely on."""
+        if self._alike(arrays):
+            return arrays
         checked, floats = [], {}
         for i, array in enumerate(arrays):
             name = self._names[i] if i < len(self._names) else f"argument {i}"

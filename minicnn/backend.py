@@ -99,6 +99,11 @@ def register_array_type(kind: type, device_of_array: Callable[[Array], Device]) 
     _device_of_type[kind] = device_of_array
 
 
+def is_known_array(x: object) -> bool:
+    """Whether x is an array of a type that has turned up before."""
+    return type(x) in _device_of_type
+
+
 def is_array(x: object) -> bool:
     """Whether x is an array of a known kind; NumPy's scalars, which its arithmetic makes of 0-d arrays, count."""
     return type(x) in _device_of_type or isinstance(x, np.generic) or _is_cupy_array(x)
@@ -107,13 +112,21 @@ def is_array(x: object) -> bool:
 def device_of(x: Array) -> Device:
     """The device that holds x."""
     find = _device_of_type.get(type(x))
-    if find is None:
-        if isinstance(x, np.generic):
-            return CPU
-        if not _is_cupy_array(x):
-            raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
-        find = _device_of_type[type(x)] = lambda array: _gpu(array.data.device_id)  # .device would make an object
-    return find(x)
+    if find is not None:
+        return find(x)
+    if isinstance(x, np.generic):
+        return CPU
+    if not _is_cupy_array(x):
+        raise TypeError(f"expected an array, got {type(x).__name__}; convert it with numpy.asarray(..., dtype)")
+    _device_of_type[type(x)] = _device_of_cupy_array
+    return _device_of_cupy_array(x)
+
+
+def _device_of_cupy_array(x: Array) -> Device:
+    try:
+        return _gpus[x.data.device_id]  # .device would make an object
+    except KeyError:
+        return _gpu(x.data.device_id)
 
 
 def array_module(x: Array) -> Any:

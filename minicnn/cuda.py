@@ -34,6 +34,12 @@ class Cuda(Protocol):
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         """CUDA source, compiled: module.get_function(name)((blocks,), (threads,), arguments) starts a kernel."""
 
+    def handle(self, function: Any) -> int | None:
+        """The driver's name for a function of a module, once it was started; None where there is no driver."""
+
+    def start(self, handle: int, blocks: int, threads: int, arguments: int) -> None:
+        """Start the kernel of that name; `arguments` is the address of a list of their addresses."""
+
     def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
         """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it."""
 
@@ -94,11 +100,11 @@ _DOUBLE = (R_64F, COMPUTE_64F, ctypes.c_double(1), ctypes.c_double(0))
 
 
 def gemm_of(cupy: Any) -> Callable[..., None]:
-    """cublasGemmStridedBatchedEx on the current stream; its arguments are those of the manual.
+    """cublasGemmStridedBatchedEx on the current stream, for a capture; its arguments are those of the manual.
 
-    CuPy's function of that name refuses while a graph is captured ("currently unsupported"), though cuBLAS can be
-    captured.  CuPy's module is linked with cuBLAS, so the functions of cuBLAS are found through it; where they are not
-    (on Windows), CuPy's has to do, and there are no graphs.
+    CuPy's function of that name is faster, but refuses while a graph is captured ("currently unsupported"), though
+    cuBLAS can be captured.  CuPy's module is linked with cuBLAS, so the functions of cuBLAS are found through it; where
+    they are not (on Windows), CuPy's has to do, and there are no graphs.
     """
     integer, long, pointer = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
     try:
@@ -125,10 +131,18 @@ class CupyCuda:
 
     def __init__(self, cupy: Any, card: Any):
         self.cupy, self.card = cupy, card
-        self._gemm: Callable[..., None] | None = None  # found when it is first needed
+        self._gemm: Callable[..., None] | None = None  # of cuBLAS; found when it is first needed
 
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         return self.cupy.RawModule(code=source, options=options)
+
+    def handle(self, function: Any) -> int | None:
+        return int(function.kernel.ptr)
+
+    def start(self, handle: int, blocks: int, threads: int, arguments: int) -> None:
+        """What CuPy's kernels do in the end; it takes them ten times as long to look at their arguments."""
+        cuda = self.cupy.cuda
+        cuda.driver.launchKernel(handle, blocks, 1, 1, threads, 1, 1, 0, cuda.get_current_stream().ptr, arguments, 0)
 
     def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
         """cuBLAS itself: cupy.matmul would copy a transposed stack, and refuses to be captured.
@@ -141,7 +155,7 @@ class CupyCuda:
             out.fill(0)
             return
         if self._gemm is None:
-            self._gemm = gemm_of(self.cupy)
+            self._gemm = self.cupy.cuda.cublas.gemmStridedBatchedEx
         kind, compute, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
         if kind == R_32F and os.environ.get(TF32) == "1":
             compute = COMPUTE_32F_FAST_TF32
@@ -157,12 +171,15 @@ class CupyCuda:
         stream, pool = cuda.Stream(non_blocking=True), cuda.MemoryPool()
         with self.card, stream, cuda.using_allocator(pool.malloc):
             stream.begin_capture()
+            plain, self._gemm = self._gemm, gemm_of(self.cupy)
             try:
                 result = work()
             except BaseException:
                 with suppress(Exception):  # that the capture has failed is known
                     stream.end_capture()
                 raise
+            finally:
+                self._gemm = plain
             graph = stream.end_capture()
         return result, Graph(graph.launch, pool)
 

@@ -118,11 +118,13 @@ class Optimiser:
             scale = self._clip_scale()
             chosen = [i for i, p in enumerate(self.parameters) if p.grad is not None]
             for i in chosen:
-                p = self.parameters[i]
-                if any(array.dtype != p.dtype for array in self.state[i].values()):
-                    raise TypeError(f"{type(self).__name__}: parameter {i} has become {p.dtype}; make a new optimiser")
-                if not self.state[i]:
-                    self.state[i] = {slot: array_module(p.data).zeros_like(p.data) for slot in self.slots}
+                values, state = self.parameters[i].data, self.state[i]
+                for array in state.values():
+                    if array.dtype != values.dtype:
+                        name = type(self).__name__
+                        raise TypeError(f"{name}: parameter {i} has become {values.dtype}; make a new optimiser")
+                if not state:
+                    self.state[i] = {slot: array_module(values).zeros_like(values) for slot in self.slots}
             ready: dict[int, list[int]] = {}  # parameters by the number of their update
             for i in chosen:  # there is memory for all
                 self.updates[i] += 1

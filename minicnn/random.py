@@ -22,12 +22,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 LANES_PER_BLOCK = 16  # a Philox block is 4 words of 64 bits: 16 lanes of 16 bits
+
+
+@lru_cache(1024, typed=True)  # the same streams, at other steps, come again and again
+def _key(seed: int, path: tuple[str, ...]) -> np.ndarray:
+    name = json.dumps([seed, *path]).encode()
+    key = np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), "<u8").astype(np.uint64)
+    key.flags.writeable = False
+    return key
 
 
 @dataclass(frozen=True)
@@ -53,17 +61,16 @@ class Stream:
 
     def child(self, *names: str) -> Stream:
         """The stream of a part of what this one is for."""
-        return replace(self, path=(*self.path, *names))
+        return Stream(self.seed, (*self.path, *names), self.step, self.first)
 
     def at(self, step: int, first: int | None = None) -> Stream:
         """The same stream at another step and, if `first` is given, for other samples of the global batch."""
-        return replace(self, step=step, first=self.first if first is None else first)
+        return Stream(self.seed, self.path, step, self.first if first is None else first)
 
-    @cached_property
+    @property
     def key(self) -> np.ndarray:
         """The two words that name this stream to Philox."""
-        name = json.dumps([self.seed, *self.path]).encode()
-        return np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), "<u8").astype(np.uint64)
+        return _key(self.seed, self.path)
 
     def _philox(self, block: int, kind: int) -> np.random.Philox:
         return np.random.Philox(key=self.key, counter=np.array([block, 0, self.step, kind], np.uint64))

@@ -164,8 +164,7 @@ class Trainer:
         with Tape() as tape:
             logits = self.model(x, train=part, stream=self.dropout.at(step, part.first))
             loss = ops.softmax_cross_entropy(logits, labels, total=part.total, smoothing=self.smoothing)
-        with self.device.active():
-            wrong = (logits.data.argmax(axis=1) != to_device(labels, self.device)).sum()
+        wrong = ops.wrong_answers(logits.data, to_device(labels, self.device))
         tape.backward(loss)
         return loss.data, wrong
 

@@ -44,23 +44,25 @@ class ResidentBatches:
         self.source, self.device, self.batch = source, device, source.batch
         scale, offset = source.normalise.constants()
         self._images, self._labels, self._scale, self._offset = (
-            device.put(np.ascontiguousarray(a)) for a in (source.images, source.labels, scale, offset)
+            device.put(np.ascontiguousarray(a))
+            for a in (source.images, source.labels.astype(np.int64), scale, offset)  # the kernel's kind of labels
         )
 
     def __len__(self) -> int:
         return len(self.source)
 
     def epoch(self, epoch: int, start: int = 0) -> Labelled:
-        """(x float32, labels) of the batches start, start + 1, ... of an epoch, both on the device."""
-        order, flips, shifts = (self.device.put(a) for a in self.source.draw(epoch))
+        """(x float32, labels int64) of the batches start, start + 1, ... of an epoch, both on the device."""
+        order, flips, shifts = self.source.draw(epoch)
+        drawn = [self.device.put(a) for a in (order, flips.view(np.uint8), shifts)]
         _, *pixels = self._images.shape
+        data, constants = (self._images, self._labels), (self._scale, self._offset)
         for k in range(start, len(self)):
             at = self.source.share(k)
             with self.device.active(), memory_for(self.device, "a batch"):
-                x = self.device.xp.empty((len(order[at]), *pixels), np.float32)
-                chosen = (order[at], flips[at].view(np.uint8), shifts[at])
-                launch("augment.augment", (x,), self._images, *chosen, self._scale, self._offset, *pixels)
-                labels = self._labels[order[at]]
+                x = self.device.xp.empty((at.stop - at.start, *pixels), np.float32)
+                labels = self.device.xp.empty(at.stop - at.start, np.int64)
+                launch("augment.augment", (x, labels), *data, *drawn, *constants, *pixels, at.start)
             yield x, labels
 
 

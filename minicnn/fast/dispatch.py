@@ -1,14 +1,15 @@
 """The dispatch tables: which functions have faster versions, and when each is used.
 
-TABLE is about ops.  A version has the signature of its op and returns the same (y, vjp), up to rounding.  It works on
-the arrays of one kind of device, NumPy's or CuPy's: that is part of its condition.  The first row of an op whose
-condition holds is used; if none holds, the textbook is.
+TABLE is about ops on NumPy's arrays, GPU_TABLE about ops on arrays where kernels run.  A version has the signature of
+its op and returns the same (y, vjp), up to rounding.  The first row of an op whose condition holds is used; if none
+holds, the textbook is.
 
 OPTIMISERS is about the functions of minicnn/optim.py: the rules, which are the functions `update` (or `update_all`,
 where whole parameters are needed), and the norm of all gradients.  A new optimiser with a kernel is a class in
 optim.py, a kernel in cuda/update.cu that cuda/update.py starts, and a row here; without a row the textbook is used.
 
-MOMENTS is about ops.batch_moments, which is not an op: nothing is differentiated through it.
+MOMENTS, RUNNING and COUNTS are about ops.batch_moments, what BatchNorm keeps of them, and ops.wrong_answers, which are
+not ops: nothing is differentiated through them.
 
 MINICNN_FAST=0 in the environment switches all off, and MINICNN_CONV=textbook, im2col, winograd or taps (where it
 applies) chooses among the convolutions.
@@ -41,7 +42,8 @@ from minicnn.fast.native import im2col as native_im2col
 from minicnn.fast.native import pool as native_pool
 from minicnn.fast.native import winograd as native_winograd
 from minicnn.fast.native.library import available
-from minicnn.ops.norm import FASTER_MOMENTS
+from minicnn.ops.loss import FASTER_COUNTS
+from minicnn.ops.norm import FASTER_MOMENTS, FASTER_RUNNING
 
 Condition = Callable[..., bool]
 TAPS_BATCH = 16  # images: with fewer, reading the weights is most of the work
@@ -107,7 +109,9 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.dropout, elementwise.fits_dropout, elementwise.dropout),
     (ops.max_pool2d, pool.fits, pool.max_pool2d),
     (ops.batch_norm, norm.fits, norm.batch_norm),
-    # for arrays on a GPU
+]
+
+GPU_TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
     (fused.conv2d_activated, _activated(_chosen("winograd", cuda_winograd.fits)), cuda_winograd.conv2d),
@@ -134,9 +138,15 @@ OPTIMISERS: list[tuple[Callable[..., Any], Condition, Callable[..., Any]]] = [
 ]
 
 MOMENTS = [(cuda_norm.fits_moments, cuda_norm.batch_moments)]
+RUNNING = [(cuda_norm.fits_running, cuda_norm.update_running)]
+COUNTS = [(cuda_loss.fits_count, cuda_loss.wrong_answers)]
 
 for _op, _fits, _version in TABLE:
     _op.faster.append((_fits, _version))
+for _op, _fits, _version in GPU_TABLE:
+    _op.faster_on_gpu.append((_fits, _version))
 for _function, _fits, _version in OPTIMISERS:
     optim.FASTER.setdefault(_function, []).append((_fits, _version))
 FASTER_MOMENTS.extend(MOMENTS)
+FASTER_RUNNING.extend(RUNNING)
+FASTER_COUNTS.extend(COUNTS)

@@ -11,14 +11,14 @@ import numpy as np
 
 from minicnn import ops
 from minicnn.autodiff import Buffer, Op, Parameter, Tensor, recording
-from minicnn.backend import Array, device_of, to_host
+from minicnn.backend import Array, to_host
 from minicnn.cluster import Part
 from minicnn.fast.fused import ACTIVATIONS, conv2d_activated, conv2d_normalised
 from minicnn.fast.native.library import available
 from minicnn.nn import init
 from minicnn.nn.init import Scheme
 from minicnn.nn.module import Module, Train, put_like
-from minicnn.ops.norm import part_and_count
+from minicnn.ops.norm import part_and_count, update_running
 from minicnn.ops.windows import Pad, Size, as_pair
 from minicnn.random import Stream
 
@@ -149,13 +149,12 @@ class BatchNorm(Module):
         part, count = part_and_count(values, train if isinstance(train, Part) else None)
         if count < 2:
             raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
-        mean, var = moments = ops.batch_moments(values, part)
+        moments = ops.batch_moments(values, part)
         y = ops.batch_norm(
             x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps
         )  # raises if x does not fit
-        with device_of(values).active():  # what follows are not ops
-            for running, now in ((self.running_mean, mean), (self.running_var, var * (count / (count - 1)))):
-                running.data[...] = (1 - self.momentum) * running.data + self.momentum * now  # where a graph finds it
+        running = (self.running_mean.data, self.running_var.data)
+        update_running(running, moments, self.momentum, count / (count - 1))  # in place, where a graph finds them
         return y
 
 
@@ -225,12 +224,15 @@ class Activation(Lambda):
         self.two_sided = two_sided
 
 
+FUSED_NAMES: dict[Any, str] = {op: name for name, op in ACTIVATIONS.items()}
+
+
 def _fused_name(layer: Module) -> str | None:
     """The name under which minicnn/fast/fused.py knows an activation; None if it does not."""
     if type(layer) not in (ReLU, CReLU):
         return None
     assert isinstance(layer, Activation)
-    return next((name for name, op in ACTIVATIONS.items() if op is layer.function and not layer.options), None)
+    return None if layer.options else FUSED_NAMES.get(layer.function)
 
 
 class ReLU(Activation):

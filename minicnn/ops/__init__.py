@@ -17,7 +17,7 @@ from minicnn.ops.basic import add, concat, divide, getitem, linear, matmul, mult
 from minicnn.ops.conv import conv2d
 from minicnn.ops.dropout import dropout
 from minicnn.ops.elementary import exp, log, power, sigmoid
-from minicnn.ops.loss import log_softmax, softmax, softmax_cross_entropy
+from minicnn.ops.loss import log_softmax, softmax, softmax_cross_entropy, wrong_answers
 from minicnn.ops.norm import batch_moments, batch_norm
 from minicnn.ops.pool import avg_pool2d, global_avg_pool, max_pool2d, max_pool2d_switches
 from minicnn.ops.reduce import reduce_mean, reduce_sum
@@ -62,4 +62,5 @@ __all__ = [
     "softmax_cross_entropy",
     "subtract",
     "unfold",
+    "wrong_answers",
 ]

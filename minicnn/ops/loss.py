@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair, op
-from minicnn.backend import Array, array_module, device_of, is_array
+from minicnn.backend import Array, array_module, device_of, fast_versions, is_array
+
+# [(fits, version)]: faster versions of `wrong_answers`, entered by minicnn/fast/dispatch.py
+FASTER_COUNTS: list[tuple[Callable[[Array], bool], Callable[[Array, Array], Array]]] = []
 
 
 @op
@@ -54,6 +59,16 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, total: int | None = N
         return (xp.where(valid, g * (xp.exp(log_p) - target) / n, np.nan), None)
 
     return y, vjp
+
+
+def wrong_answers(logits: Array, labels: Array) -> Array:
+    """How many labels (N,) are not the first of the largest logits (N, classes): a scalar on their device.
+
+    It is no op: nothing is differentiated through it.
+    """
+    with device_of(logits).active():
+        version = next((version for fits, version in FASTER_COUNTS if fast_versions() and fits(logits)), None)
+        return (logits.argmax(axis=1) != labels).sum() if version is None else version(logits, labels)
 
 
 def _log_softmax(x: Array) -> Array:

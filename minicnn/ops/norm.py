@@ -13,6 +13,7 @@ from minicnn.parallel import sum_over_batch
 
 # [(fits, version)]: faster versions of `_moments`, entered by minicnn/fast/dispatch.py
 FASTER_MOMENTS: list[tuple[Callable[[Array], bool], Callable[[Array, Part, int], tuple[Array, Array]]]] = []
+FASTER_RUNNING: list[tuple[Callable[[Array, Array], bool], Callable[..., None]]] = []  # and of `update_running`
 
 
 def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
@@ -45,6 +46,17 @@ def _moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
     mean = part.sum(mean) / count
     sum_over_batch(add_squares, len(x), sample_bytes, into=var)
     return mean, part.sum(var) / count
+
+
+def update_running(running: tuple[Array, Array], now: tuple[Array, Array], momentum: float, unbiased: float) -> None:
+    """running = (1 - momentum) running + momentum now, in place: of the mean, and of the variance times `unbiased`."""
+    with device_of(running[0]).active():
+        fast = fast_versions() and next((one for fits, one in FASTER_RUNNING if fits(running[0], now[0])), None)
+        if fast:
+            fast(running, now, momentum, unbiased)
+            return
+        for kept, value in zip(running, (now[0], now[1] * unbiased), strict=True):
+            kept[...] = (1 - momentum) * kept + momentum * value
 
 
 def part_and_count(x: Array, part: Part | None) -> tuple[Part, int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -66,12 +67,7 @@ class Windows:
         if len(shape) != 4:
             raise ValueError(f"{where}: x must be images of shape (N, H, W, C), got shape {shape}")
         k, stride, pad = as_pair(where, "k", k), as_pair(where, "stride", stride), as_pad(where, pad)
-        size = (shape[1], shape[2])
-        if 0 in shape[1:]:
-            raise ValueError(f"{where}: the images have no pixels or no channels: x has shape {tuple(shape)}")
-        axes = zip(size, k, stride, pad, strict=True)
-        out = tuple(_output_size(where, shape, *axis, ceil) for axis in axes)
-        return Windows(size, k, stride, pad, (out[0], out[1]))
+        return _windows(where, tuple(shape), k, stride, pad, ceil)
 
     def padded(self, x: Array, value: float = 0.0) -> Array:
         """x (N, H, W, C) with `value` around it, large enough for every window."""
@@ -101,6 +97,19 @@ class Windows:
         for i in range(kh):
             for j in range(kw):
                 yield i, j, image[:, i : i + sh * (oh - 1) + 1 : sh, j : j + sw * (ow - 1) + 1 : sw]
+
+
+@lru_cache(1024)  # the shapes of a network come again in every step
+def _windows(
+    where: str, shape: tuple[int, ...], k: Pair2, stride: Pair2, pad: tuple[Pair2, Pair2], ceil: bool
+) -> Windows:
+    """Of images of this shape (N, H, W, C)."""
+    if 0 in shape[1:]:
+        raise ValueError(f"{where}: the images have no pixels or no channels: x has shape {shape}")
+    size = (shape[1], shape[2])
+    axes = zip(size, k, stride, pad, strict=True)
+    out = tuple(_output_size(where, shape, *axis, ceil) for axis in axes)
+    return Windows(size, k, stride, pad, (out[0], out[1]))
 
 
 def _output_size(where: str, shape: Any, size: int, k: int, stride: int, pad: Pair2, ceil: bool) -> int:

@@ -19,13 +19,22 @@ class StrictModule:
         self.signatures = signatures(source, options)
 
     def get_function(self, name):
-        function, signature = self.module.get_function(name), self.signatures[name]
+        return StrictFunction(name, self.module.get_function(name), self.signatures[name])
 
-        def start(grid, block, arguments):
-            check(name, signature, arguments)
-            function(grid, block, arguments)
 
-        return start
+class StrictFunction:
+    """A cupy.RawKernel that checks what it is given."""
+
+    def __init__(self, name, function, signature):
+        self.name, self.function, self.signature = name, function, signature
+
+    def __call__(self, grid, block, arguments):
+        check(self.name, self.signature, arguments)
+        self.function(grid, block, arguments)
+
+    @property
+    def kernel(self):
+        return self.function.kernel
 
 
 def check(name, signature, arguments):

@@ -128,6 +128,16 @@ def test_a_launch_with_a_wrong_argument(arguments, message):
         module.get_function("avr")((1,), (1,), arguments(x, np.int32(3)))
 
 
+def test_a_wrong_argument_is_found_where_the_kernel_has_a_plan():
+    gpu = backend.device("gpu")
+    x, y = gpu.put(np.ones(3)), gpu.put(np.zeros(3))
+    for _ in range(2):  # the second time by a plan
+        kernels.launch("elementwise.avr", (y,), x)
+    for wrong, message in (((x.astype("float32"),), "argument 1: float32 for double"), ((x, 3), "4 arguments")):
+        with pytest.raises(AssertionError, match=message):
+            kernels.launch("elementwise.avr", (y,), *wrong)
+
+
 def test_products_are_fused_with_sums_where_that_is_asked_for():
     """x * x - r, with r the rounded square: 0, unless the product was not rounded."""
     gpu = backend.device("gpu")

@@ -15,6 +15,9 @@ class ShimCuda:
     def module(self, source, options):
         return ShimModule(source, options)
 
+    def handle(self, function):
+        return None  # every launch is looked at
+
     def matmul(self, a, b, out, transpose_a=False, transpose_b=False):
         for array in (a, b, out):
             assert array.flags.c_contiguous

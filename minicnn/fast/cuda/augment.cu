@@ -1,15 +1,18 @@
 // A batch from a data set of bytes that lives on the GPU: chosen, normalised, flipped and shifted in one pass.
 
-// out (n, H, W, C): image order[i], times scale plus offset for each channel, mirrored if flips[i], moved by shifts[i]
-// = (down, right); zeros move in.  Two roundings, not one fused: the same bits as on the CPU.
-KERNEL augment(float* out, const u8* images, const i64* order, const u8* flips, const i64* shifts, const float* scale,
-               const float* offset, INDEX H, INDEX W, INDEX C, INDEX count) {
+// out (n, H, W, C): image order[first + i], times scale plus offset for each channel, mirrored if flips[first + i], moved by
+// shifts[first + i] = (down, right); zeros move in.  Two roundings, not one fused: the same bits as on the CPU.  labels (n,)
+// are those of the chosen images.
+KERNEL augment(float* out, i64* labels, const u8* images, const i64* all_labels, const i64* order, const u8* flips,
+               const i64* shifts, const float* scale, const float* offset, INDEX H, INDEX W, INDEX C, INDEX first,
+               INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, w = i / C % W, h = i / C / W % H, n = i / C / W / H;
-        INDEX row = h - (INDEX)shifts[2 * n], column = w - (INDEX)shifts[2 * n + 1];
+        INDEX c = i % C, w = i / C % W, h = i / C / W % H, n = i / C / W / H, k = first + n;
+        INDEX row = h - (INDEX)shifts[2 * k], column = w - (INDEX)shifts[2 * k + 1];
         bool inside = 0 <= row && row < H && 0 <= column && column < W;
-        if (flips[n]) column = W - 1 - column;
-        i64 at = ((order[n] * H + row) * W + column) * C + c;
+        if (flips[k]) column = W - 1 - column;
+        i64 at = ((order[k] * H + row) * W + column) * C + c;
         out[i] = inside ? __fadd_rn(__fmul_rn((float)images[at], scale[c]), offset[c]) : 0;
+        if (h == 0 && w == 0 && c == 0) labels[n] = all_labels[order[k]];
     }
 }

@@ -78,14 +78,16 @@ def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     threshold, scale = rounded_rate(rate)
     size = x[:1].size
     per_sample = -(-size // LANES_PER_BLOCK)
-    words = xp.empty(len(x) * per_sample, np.uint16)
-    key = [np.uint64(word) for word in stream.key]
-    numbers = (np.uint64(stream.step), np.uint64(stream.first * per_sample))
-    launch("dropout.dropout_mask", (words,), steps_ahead.get(), *key, *numbers, threshold)
+    y, words = xp.empty(x.shape, x.dtype), xp.empty(len(x) * per_sample, np.uint16)
+    place = (*stream.key, np.uint64(stream.step), np.uint64(stream.first * per_sample))
+    launch(
+        "dropout.dropout", (y, words), x, steps_ahead.get(), *place, threshold, scale, size, per_sample,
+        count=len(words),
+    )  # fmt: skip
 
-    def masked(values: Array) -> Array:
-        out = xp.empty(values.shape, values.dtype)
-        launch("dropout.dropout_apply", (out,), values, words, scale, size, per_sample)
-        return out
+    def vjp(g: Array) -> Grads:
+        gx = xp.empty(g.shape, g.dtype)
+        launch("dropout.dropout_grad", (gx,), g, words, scale, size, per_sample)
+        return (gx,)
 
-    return masked(x), lambda g: (masked(g),)
+    return y, vjp

@@ -1,7 +1,7 @@
 """Convolution as a matrix product: the columns by a kernel, the product by cuBLAS.
 
-The same sums as ops/conv.py.  The columns are built in pieces that fit in the memory budget; a 1x1 convolution without
-padding needs none: the pixels are the rows.
+The same sums as ops/conv.py.  The columns are built in pieces that fit in the memory budget, and again for the
+derivative, unless they are small; a 1x1 convolution without padding needs none: the pixels are the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minicnn.fast.cuda.kernels import available, geometry, launch
 from minicnn.fast.cuda.sums import sum_rows
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
-from minicnn.parallel import pieces
+from minicnn.parallel import pieces, taken
 
 
 def fits(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad: Pad = 0) -> bool:
@@ -40,14 +40,18 @@ def conv2d(
     def rows(piece: slice) -> Array:
         """(n OH OW, kh kw C)."""
         if pixels_are_rows:
-            return x[piece].reshape(-1, length)
+            return taken(x, piece).reshape(-1, length)
         out = xp.empty(((piece.stop - piece.start) * oh * ow, length), x.dtype)
-        launch("im2col.unfold", (out,), x[piece], *numbers)
+        launch("im2col.unfold", (out,), taken(x, piece), *numbers)
         return out
 
-    y = xp.empty((n, oh, ow, f), x.dtype)
-    for piece in pieces(n, sample_bytes, x):
-        multiply(rows(piece), matrix, y[piece].reshape(-1, f))
+    y, columns = xp.empty((n, oh, ow, f), x.dtype), None
+    all_pieces = pieces(n, sample_bytes, x)
+    for piece in all_pieces:
+        columns = rows(piece)
+        multiply(columns, matrix, taken(y, piece).reshape(-1, f))
+    small = len(all_pieces) == 1 and length <= (2 * f if activation == "crelu" else f)  # no larger than the output
+    kept, columns = columns if small else None, None
     out, activation_vjp = y, None
     if activation is not None:
         out, activation_vjp = activated(activation, y, b)  # which adds the bias
@@ -58,23 +62,26 @@ def conv2d(
     def data_gradient(g: Array) -> Array:
         gx = xp.empty(x.shape, x.dtype)
         for piece in pieces(n, sample_bytes, x):
-            g_rows = g[piece].reshape(-1, f)
+            g_rows = taken(g, piece).reshape(-1, f)
             if pixels_are_rows:
-                multiply(g_rows, matrix, gx[piece].reshape(-1, length), transpose_b=True)
+                multiply(g_rows, matrix, taken(gx, piece).reshape(-1, length), transpose_b=True)
             else:
                 columns = xp.empty((len(g_rows), length), x.dtype)
                 multiply(g_rows, matrix, columns, transpose_b=True)
-                launch("im2col.fold", (gx[piece],), columns, *numbers)
+                launch("im2col.fold", (taken(gx, piece),), columns, *numbers)
         return gx
 
     def weight_gradient(g: Array) -> Array:
         gw = xp.empty(w.shape, w.dtype)
         total = gw.reshape(-1, f)
+        if kept is not None:
+            multiply(kept, g.reshape(-1, f), total, transpose_a=True)
+            return gw
         first, *others = pieces(n, sample_bytes, x) or [slice(0, 0)]
-        multiply(rows(first), g[first].reshape(-1, f), total, transpose_a=True)
+        multiply(rows(first), taken(g, first).reshape(-1, f), total, transpose_a=True)
         for piece in others:
             summand = xp.empty(total.shape, total.dtype)
-            multiply(rows(piece), g[piece].reshape(-1, f), summand, transpose_a=True)
+            multiply(rows(piece), taken(g, piece).reshape(-1, f), summand, transpose_a=True)
             total += summand
         return gw
 

@@ -6,21 +6,31 @@ A kernel gets its outputs, its inputs and the number of its threads.  Outputs mu
 into it.  Integers arrive as INDEX and numbers as REAL (common.cuh); None arrives as a null pointer; NumPy scalars as
 they are.
 
+The same launch comes again in every step, with other arrays.  The first time its arguments are made ready, and CuPy
+looks at each of them before it starts the kernel: too slow for the hundred launches of a step.  What was found is kept
+as a Plan, by the kernel, the dtypes and sizes of the arrays, and the integers; from then on only addresses and numbers
+are written into it.
+
 Files are compiled when they are first needed, for each device, precision and width of indices; CuPy keeps the result on
 disk for the next process.
 """
 
 from __future__ import annotations
 
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minicnn.backend import Array, Device, DeviceError, device_of
-from minicnn.cuda import DEBUG_SYNC
+from minicnn.cuda import DEBUG_SYNC, Cuda
 from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
@@ -29,6 +39,7 @@ MOST_BLOCKS = 65_535  # of a launch, far from CUDA's limits; if there are more o
 WIDE = 1 << 30  # from this many elements on (of arrays, or in an argument), 32-bit indices could overflow
 
 NULL = np.uint64(0)
+FIXED = (int, bool, type(None))  # types of arguments that are part of a plan
 _TYPES = {  # (REAL is double, INDEX is wide) -> their types
     (double, wide): (np.float64 if double else np.float32, np.int64 if wide else np.int32)
     for double in (False, True)
@@ -38,6 +49,8 @@ _TYPES = {  # (REAL is double, INDEX is wide) -> their types
 # While a graph is captured (minicnn/fast/graph.py): where it will find the number of steps since then, a uint64.
 steps_ahead: ContextVar[Array | None] = ContextVar("the steps since a graph was captured", default=None)
 
+MOST_PLANS = 1 << 14  # that are kept; networks of many shapes could fill the memory with them
+_plans: dict[tuple[Any, ...], Plan] = {}
 _modules: dict[tuple[Any, ...], Any] = {}
 _functions: dict[tuple[Any, ...], Any] = {}
 
@@ -58,28 +71,110 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
     REAL is double if an array is, unless `real` says what it is.  If there is nothing to compute, nothing is launched.
     """
     first = outputs[0]
-    where, kind = device_of(first), type(first)
-    assert where.cuda is not None, f"{where} has no CUDA"
+    where = device_of(first)
+    kind: Any = type(first)
+    cuda = where.cuda
+    assert cuda is not None, f"{where} has no CUDA"
     count = first.size if count is None else count
     if count == 0:
         return
     in_order = where.xp.ascontiguousarray  # of an array in C order it is that array; `flags` would make an object
+    places = _places(kind, tuple(map(type, inputs)))
+    key = [cuda, kernel, count, real, places, places.fixed(inputs)]
+    changing = []  # from launch to launch: addresses, and numbers
     for output in outputs:
         if in_order(output) is not output:
             raise ValueError(f"{kernel}: an output of shape {output.shape} is not in C order")
+        key += (output.dtype, output.size)
+        changing.append(output.data.ptr)
+    arrays = [in_order(inputs[i]) for i in places.arrays]
+    for array in arrays:
+        key += (array.dtype, array.size)
+        changing.append(array.data.ptr)
+    for i in places.numbers:
+        changing.append(inputs[i])
+    known = tuple(key)
+    plan = _plans.get(known)
+    if plan is not None:
+        plan.start(changing)
+    else:
+        values = [*outputs, *inputs]
+        for i, array in zip(places.arrays, arrays, strict=True):
+            values[len(outputs) + i] = array
+        _launch_anew(where, kernel, values, count, real, known)
+    if DEBUG_SYNC:
+        _wait_for(where, kernel)
+
+
+class Places:
+    """Which of some arguments are arrays, which are fixed (as the integers are), and which are numbers that change."""
+
+    def __init__(self, kind: type, types: Sequence[type]):
+        fixed = [i for i, which in enumerate(types) if which in FIXED]
+        self.arrays = [i for i, which in enumerate(types) if which is kind]
+        self.numbers = [i for i, which in enumerate(types) if which is not kind and which not in FIXED]
+        self.fixed: Callable[[Any], Any] = itemgetter(*fixed) if fixed else lambda inputs: ()
+
+
+@cache
+def _places(kind: Any, types: tuple[Any, ...]) -> Places:
+    return Places(kind, types)
+
+
+def _launch_anew(
+    where: Device, kernel: str, values: Sequence[Any], count: int, real: Any, key: tuple[Any, ...]
+) -> None:
+    """A launch that there is no plan for; then there is one, if the device can use it."""
+    assert where.cuda is not None
+    kind = type(values[0])
     largest, double = count, False
-    for value in (*outputs, *inputs):
+    for value in values:
         if type(value) is kind:
             largest, double = max(largest, value.size), double or value.dtype == np.float64
         elif isinstance(value, int):
             largest = max(largest, value)
-    key = (double if real is None else real == np.float64, largest >= WIDE)
-    function, types = _function(where, kernel, *key), _TYPES[key]
-    values = [in_order(value) if type(value) is kind else _argument(value, *types) for value in inputs]
-    arguments = (*outputs, *values, _number(types[1], count))
-    function((blocks(count),), (THREADS,), arguments)
-    if DEBUG_SYNC:
-        _wait_for(where, kernel)
+    precision = (double if real is None else real == np.float64, largest >= WIDE)
+    function, types = _function(where, kernel, *precision), _TYPES[precision]
+    arguments = [value if type(value) is kind else _argument(value, *types) for value in values]
+    arguments.append(types[1](count))
+    with where.active():
+        function((blocks(count),), (THREADS,), tuple(arguments))
+        handle = where.cuda.handle(function)
+    if handle is not None:
+        if len(_plans) >= MOST_PLANS:
+            _plans.clear()
+        places = Places(kind, [type(value) for value in values])
+        _plans[key] = Plan(where.cuda, handle, blocks(count), arguments, [*places.arrays, *places.numbers])
+
+
+class Plan:
+    """A launch that can be done again, with other addresses and numbers.
+
+    The driver is given the address of a list of addresses, one for each argument.  They lead to slots of 8 bytes, which
+    the driver reads while it is called: first those of the arguments that change, then the others.
+    """
+
+    def __init__(self, cuda: Cuda, handle: int, blocks: int, arguments: Sequence[Any], change: Sequence[int]):
+        """The `arguments` of a launch that was done, arrays and NumPy scalars; which of them `change`, in order."""
+        self._start, self._handle, self._blocks = cuda.start, handle, blocks
+        stay = [i for i in range(len(arguments)) if i not in change]
+        chars = [arguments[i].dtype.char if isinstance(arguments[i], np.generic) else "Q" for i in change]
+        # "0Q" fills up a slot
+        self._layout = struct.Struct("".join(f"{char}0Q" for char in chars))
+        self._slots = (ctypes.c_uint64 * len(arguments))()
+        for slot, i in enumerate(stay, start=len(change)):
+            value = arguments[i].tobytes()
+            ctypes.memmove(ctypes.addressof(self._slots) + 8 * slot, value, len(value))
+        places = {i: ctypes.addressof(self._slots) + 8 * slot for slot, i in enumerate((*change, *stay))}
+        self._list = (ctypes.c_void_p * len(arguments))(*(places[i] for i in range(len(arguments))))
+        self._address = ctypes.addressof(self._list)
+        self._lock = threading.Lock()  # between writing the slots and reading them
+
+    def start(self, changing: Sequence[Any]) -> None:
+        """Launch it with these addresses and numbers in the place of those that change."""
+        with self._lock:
+            self._layout.pack_into(self._slots, 0, *changing)
+            self._start(self._handle, self._blocks, THREADS, self._address)
 
 
 def _wait_for(where: Device, kernel: str) -> None:
@@ -132,12 +227,7 @@ def _argument(value: Any, real: Any, index: Any) -> Any:
     if value is None:
         return NULL
     if isinstance(value, int):  # or a bool
-        return _number(index, value)
+        return index(value)
     if isinstance(value, np.generic) and not isinstance(value, np.floating):
         return value
     return real(value)
-
-
-@lru_cache(4096)  # shapes come again and again
-def _number(index: Any, value: int) -> Any:
-    return index(value)

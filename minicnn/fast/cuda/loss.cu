@@ -20,6 +20,17 @@ KERNEL cross_entropy(REAL* losses, REAL* largest, REAL* logsum, const REAL* logi
     }
 }
 
+// Whether the label is not the first of the largest logits of its row, or of those that are NaN: 1 or 0, a thread for each row.
+KERNEL wrong_answers(i64* wrong, const REAL* logits, const i64* labels, INDEX classes, INDEX count) {
+    EACH(n, count) {
+        const REAL* row = logits + n * classes;
+        INDEX best = 0;
+        for (INDEX k = 1; k < classes; k++)
+            if (!(row[k] <= row[best]) && row[best] == row[best]) best = k;
+        wrong[n] = best != labels[n];
+    }
+}
+
 // glogits = g (softmax - (1 - smoothing) onehot - smoothing / classes) / N
 KERNEL cross_entropy_grad(REAL* glogits, const REAL* g, const REAL* logits, const REAL* largest, const REAL* logsum,
                           const i64* labels, INDEX classes, INDEX N, REAL smoothing, INDEX count) {

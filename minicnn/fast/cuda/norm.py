@@ -1,4 +1,7 @@
-"""Batch normalisation: one kernel forward, two and a sum for the derivative; the moments, two kernels and two sums."""
+"""Batch normalisation: one kernel forward, two and a sum for the derivative; the moments, two kernels and two sums.
+
+One more keeps the running moments.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,15 @@ def batch_moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
     """ops.batch_moments, of this rank's part of a batch with `count` values per channel."""
     mean = part.sum(sum_rows(x)) / count
     return mean, part.sum(sum_squares(x, mean)) / count
+
+
+def fits_running(running: Array, now: Array) -> bool:
+    return available(running) and running.dtype == now.dtype
+
+
+def update_running(running: tuple[Array, Array], now: tuple[Array, Array], momentum: float, unbiased: float) -> None:
+    """ops.norm.update_running."""
+    launch("norm.update_running", running, *now, momentum, unbiased)
 
 
 def fits(x: Array, gamma: Array, beta: Array, **static: Any) -> bool:
@@ -50,11 +62,12 @@ def batch_norm(
     def vjp(g: Array) -> Grads:
         length = chunk_length(rows, c)
         chunks = xp.empty((2, -(-rows // length), c), x.dtype)
-        launch("norm.batch_norm_sums", (chunks,), g, x, mean, rows, length, c, count=chunks[0].size)
+        launch("norm.batch_norm_sums", (chunks,), g, x, mean, rows, length, c, count=chunks.size // 2)
         sums = chunks.sum(axis=1)  # (2, C): of g (x - mean), and of g
-        gx = xp.empty(x.shape, x.dtype)
         over_batch = sums if fixed else part.sum(sums)  # a rank without samples adds the textbook's zeros
-        launch("norm.batch_norm_grad", (gx,), g, x, mean, var, gamma, over_batch, float(eps), float(count), fixed, c)
-        return gx, sums[0] / xp.sqrt(var + eps), sums[1]
+        gx, ggamma, gbeta = (xp.empty(shape, x.dtype) for shape in (x.shape, c, c))
+        inputs = (g, x, mean, var, gamma, sums, over_batch)
+        launch("norm.batch_norm_grad", (gx, ggamma, gbeta), *inputs, float(eps), float(count), fixed, c)
+        return gx, ggamma, gbeta
 
     return y, vjp

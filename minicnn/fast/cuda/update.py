@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,14 +26,14 @@ SHARES = 1 << 14  # threads that share the sum of squares of all gradients
 
 def fits(arrays: Sequence[Array]) -> bool:
     """Whether a kernel may have these parameters, gradients and slots by address: on one GPU, one dtype, in C order."""
-    where, dtype = device_of(arrays[0]), arrays[0].dtype
+    where, dtype, in_order = device_of(arrays[0]), arrays[0].dtype, array_module(arrays[0]).ascontiguousarray
     return where.cuda is not None and all(
-        a.dtype == dtype and device_of(a) is where and a.flags.c_contiguous for a in arrays
+        a.dtype == dtype and device_of(a) is where and in_order(a) is a for a in arrays
     )
 
 
 TABLES = 64  # that are kept on devices
-_tables: dict[tuple[str, int, bytes], Array] = {}  # by device, rows and contents
+_tables: dict[tuple[Any, ...], Array] = {}  # by device, number of columns and contents
 
 
 def table(rows: Rows, *numbers: Sequence[int]) -> Array:
@@ -40,15 +41,17 @@ def table(rows: Rows, *numbers: Sequence[int]) -> Array:
 
     One column per parameter: (1 + rows + numbers, tensors).
     """
-    ends = itertools.accumulate(array.size for array in rows[0])
-    addresses = [[array.data.ptr for array in row] for row in rows]
-    contents = np.array([list(ends), *addresses, *numbers], np.int64)
-    device = device_of(rows[0][0])
-    key = (device.name, len(contents), contents.tobytes())
+    contents = list(itertools.accumulate([array.size for array in rows[0]]))
+    for row in rows:
+        contents += [array.data.ptr for array in row]
+    for row in numbers:
+        contents += row
+    device, columns = device_of(rows[0][0]), len(rows[0])
+    key = (device.name, columns, *contents)
     if key not in _tables:
         if len(_tables) >= TABLES:
             _tables.clear()
-        _tables[key] = device.put(contents)
+        _tables[key] = device.put(np.array(contents, np.int64).reshape(-1, columns))
     return _tables[key]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from minicnn.autodiff import Grads, Pair
@@ -18,7 +19,7 @@ from minicnn.fast.cuda.sums import sum_rows
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
-from minicnn.parallel import pieces
+from minicnn.parallel import pieces, taken
 
 ACTIVATIONS = (None, "relu", "crelu")  # in the order of winograd.cu
 LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
@@ -55,8 +56,8 @@ def conv2d(
     y = xp.empty((n, *windows.out, 2 * f if activation == "crelu" else f), x.dtype)
     for piece in pieces(n, sample_bytes, x):
         m = stack(piece, f)
-        multiply(tiles.input(x[piece], stack(piece, c)), u, m)  # M = V U
-        tiles.output(m, b, y[piece])
+        multiply(tiles.input(taken(x, piece), stack(piece, c)), u, m)  # M = V U
+        tiles.output(m, b, taken(y, piece))
 
     kept = None if activation is None else y
 
@@ -65,15 +66,15 @@ def conv2d(
         gx = xp.empty(x.shape, x.dtype) if needs[0] else None
         gu, gb = None, None
         for piece in pieces(n, sample_bytes, x):
-            gm = tiles.output_adjoint(g[piece], None if kept is None else kept[piece], stack(piece, f))
+            gm = tiles.output_adjoint(taken(g, piece), None if kept is None else taken(kept, piece), stack(piece, f))
             if gx is not None:
                 gv = stack(piece, c)
                 multiply(gm, u, gv, transpose_b=True)  # gV = gM U'
-                tiles.input_adjoint(gv, gx[piece])
+                tiles.input_adjoint(gv, taken(gx, piece))
                 del gv  # the budget of a piece is for two such arrays at a time
             if needs[1]:
                 summand = xp.empty((36, c, f), x.dtype)
-                multiply(tiles.input(x[piece], stack(piece, c)), gm, summand, transpose_a=True)  # gU = V' gM
+                multiply(tiles.input(taken(x, piece), stack(piece, c)), gm, summand, transpose_a=True)  # gU = V' gM
                 gu = summand if gu is None else gu + summand
             if needs[2] and b is not None:
                 summand = sum_rows(gm[BIAS])  # the sums of all tiles
@@ -103,18 +104,19 @@ class TileKernels:
     activation: int  # its place in ACTIVATIONS
 
     @staticmethod
+    @lru_cache(1024)  # the shapes of a network come again in every step
     def of(windows: Windows, channels: int, features: int, activation: int) -> TileKernels:
         step = ALGORITHMS[windows.k[0]].outputs
         rows, columns = (-(-size // step) for size in windows.out)
         return TileKernels(windows, channels, features, step, rows, columns, activation)
 
-    @property
+    @cached_property
     def per_image(self) -> int:
         return self.rows * self.columns
 
     def input(self, x: Array, v: Array) -> Array:
         """V = B' d B."""
-        launch(f"winograd.input_transform_{self.step}", (v,), x, *self._input_numbers(), count=v[0].size)
+        launch(f"winograd.input_transform_{self.step}", (v,), x, *self._input_numbers, count=v.size // 36)
         return v
 
     def input_adjoint(self, gv: Array, gx: Array) -> None:
@@ -123,23 +125,25 @@ class TileKernels:
         h, w = self.windows.size
         down, across = -(-(h + top) // self.step), -(-(w + left) // self.step)
         launch(
-            f"winograd.input_transform_adjoint_{self.step}", (gx,), gv, *self._input_numbers(), down, across,
+            f"winograd.input_transform_adjoint_{self.step}", (gx,), gv, *self._input_numbers, down, across,
             gv.shape[1], count=len(gx) * down * across * self.channels,
         )  # fmt: skip
 
     def output(self, m: Array, bias: Array | None, y: Array) -> None:
         """Y = A' M A + bias, activated."""
-        launch(f"winograd.output_transform_{self.step}", (y,), m, bias, *self._output_numbers(), count=m[0].size)
+        launch(f"winograd.output_transform_{self.step}", (y,), m, bias, *self._output_numbers, count=m.size // 36)
 
     def output_adjoint(self, g: Array, y: Array | None, gm: Array) -> Array:
         """gM = A gY A'; y, the output, is needed if there is an activation."""
         kernel = f"winograd.output_transform_adjoint_{self.step}"
-        launch(kernel, (gm,), g, y, *self._output_numbers(), count=gm[0].size)
+        launch(kernel, (gm,), g, y, *self._output_numbers, count=gm.size // 36)
         return gm
 
+    @cached_property
     def _output_numbers(self) -> tuple[int, ...]:
         return (*self.windows.out, self.features, self.rows, self.columns, self.activation)
 
+    @cached_property
     def _input_numbers(self) -> tuple[int, ...]:
         (top, _), (left, _) = self.windows.pad
         return (*self.windows.size, self.channels, top, left, self.rows, self.columns)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from minicnn import Stream, ops, parallel
 from minicnn.fast.cuda import elementwise, im2col, kernels, linear, loss, norm, pool, sums, winograd
-from minicnn.fast.dispatch import TABLE
+from minicnn.fast.dispatch import GPU_TABLE
 from minicnn.fast.fused import conv2d_activated
+from minicnn.ops.norm import update_running
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
 from tests.devices import cast, put, standin_with_kernels
@@ -47,7 +48,7 @@ VERSIONS = {
 
 
 def test_every_row_of_the_table_for_cuda_is_here():
-    table = {version for _, _, version in TABLE if ".cuda." in version.__module__}
+    table = {version for _, _, version in GPU_TABLE}
     assert table == {version for _, version, _ in VERSIONS.values()}
 
 
@@ -166,6 +167,49 @@ def test_dropout_keeps_what_equals_the_threshold():
     with standin_with_kernels() as device:
         y, _ = elementwise.dropout(device.put(np.ones((1, 50))), rate=int(drawn[7]) / 65536, stream=stream)
     np.testing.assert_array_equal(y.get()[0] != 0, drawn >= drawn[7])
+
+
+def test_wrong_answers():
+    """In a tie the first answer counts, and a NaN is the largest; labels that no class has are wrong."""
+    nan = np.nan
+    logits = [[1, 3, 2], [2, 2, 1], [2, 2, 1], [0, nan, nan], [0, nan, nan], [nan, 1, 2], [5, 1, 2], [5, 1, 2]]
+    labels = [1, 0, 1, 1, 2, 0, -1, 3]
+    with standin_with_kernels() as device:
+        for dtype, integers in (("float32", "int64"), ("float64", "int32")):
+            there = device.put(np.array(logits, dtype)), device.put(np.array(labels, integers))
+            launches.clear()
+            assert int(ops.wrong_answers(*there)) == 4
+            assert "kernel wrong_answers" in launches
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("MINICNN_FAST", "0")
+                assert int(ops.wrong_answers(*there)) == 4
+
+
+def test_running_moments():
+    mean, var = np.array([1.0, 2.0]), np.array([4.0, 6.0])
+    with standin_with_kernels() as device:
+        running = device.put(np.array([3.0, 0.0])), device.put(np.array([1.0, 8.0]))
+        launches.clear()
+        update_running(running, (device.put(mean), device.put(var)), 0.25, 1.5)
+        assert launches == ["kernel update_running"]
+        np.testing.assert_array_equal(running[0].get(), [2.5, 0.5])
+        np.testing.assert_array_equal(running[1].get(), [0.75 + 1.5, 6 + 2.25])
+
+
+@pytest.mark.parametrize(("filters", "small"), [((1, 1, 2, 3), True), ((1, 1, 3, 2), False), ((3, 3, 2, 3), False)])
+def test_small_columns_are_built_once(filters, small):
+    """They are kept for the derivative, which may find less memory than the forward pass: nothing goes wrong then."""
+    rng = np.random.default_rng(2)
+    x, w = rng.normal(size=(20, 4, 4, filters[2])), rng.normal(size=filters)
+    expected, vjp = ops.conv2d.textbook(x, w, pad=1)
+    g = rng.normal(size=expected.shape)
+    with standin_with_kernels() as device, pytest.MonkeyPatch.context() as patch:
+        launches.clear()
+        _, our_vjp = im2col.conv2d(device.put(x), device.put(w), pad=1)
+        patch.setattr(parallel, "_share", 1 << 18)  # from now on, one image at a time
+        ours = our_vjp(device.put(g), (False, True, False))[1]
+        np.testing.assert_allclose(ours.get(), vjp(g)[1], rtol=1e-10, atol=1e-12)
+        assert launches.count("kernel unfold") == (1 if small else 1 + len(x))
 
 
 def test_dispatch_chooses_them():
