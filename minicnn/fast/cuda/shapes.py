@@ -23,7 +23,7 @@ Arrays = tuple[Array, ...]
 
 @lru_cache(4096)  # shapes come again and again
 def reciprocal(d: int) -> np.uint64:
-    """What `quotient` in common.cuh divides by d with: m = ceil(2^(31 + s) / d), and s = ceil(log2 d) above its 32 bits.
+    """What `quotient` in common.cuh needs to divide by d: m = ceil(2^(31 + s) / d), and s = ceil(log2 d) above 32 bits.
 
     For 0 <= i < 2^31, i // d is i m >> 31 + s: m d exceeds 2^(31 + s) by less than d <= 2^s, so i m / 2^(31 + s)
     exceeds i / d by less than 1 / d, which is not enough to reach the next whole number.
@@ -49,7 +49,7 @@ def lanes(channels: int, *arrays: Array) -> int:
 
 
 def launch_lanes(kernel: str, at_once: int, outputs: Arrays, inputs: Arrays, *numbers: Any) -> None:
-    """Start the variant of a kernel for so many lanes (WITH_LANES in common.cuh), a thread for each vector of outputs."""
+    """Start the variant of a kernel for so many lanes (WITH_LANES in common.cuh), a thread for that many outputs."""
     name = kernel if at_once == 1 else f"{kernel}_vector"
     launch(name, outputs, *inputs, *numbers, count=outputs[0].size // at_once)
 
@@ -63,7 +63,7 @@ def each_window(kernel: str, outputs: Arrays, x: Array, windows: Windows, *numbe
 
 
 def each_cell(kernel: str, rows: Array, x: Array, windows: Windows) -> None:
-    """Start a kernel with a thread for each cell of each window of x (N, H, W, C) and channel, or vector of channels."""
+    """Start a kernel with a thread for each cell of each window of x (N, H, W, C) and channel, or vector of them."""
     x, (oh, ow), (kh, kw) = array_module(x).ascontiguousarray(x), windows.out, windows.k
     at_once = lanes(x.shape[3], x, rows)
     c = x.shape[3] // at_once

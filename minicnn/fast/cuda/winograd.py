@@ -14,6 +14,7 @@ from typing import Any
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, Device, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.shapes import reciprocals
 from minicnn.fast.cuda.sums import sum_rows
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
@@ -21,6 +22,7 @@ from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces
 
 ACTIVATIONS = (None, "relu", "crelu")  # in the order of winograd.cu
+STRIP = 4  # pixels of the image that a thread of input_transform_adjoint has side by side: WIDTH in winograd.cu
 LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
 
 
@@ -114,17 +116,18 @@ class TileKernels:
 
     def input(self, x: Array, v: Array) -> Array:
         """V = B' d B."""
-        launch(f"winograd.input_transform_{self.step}", (v,), x, *self._input_numbers(), count=v[0].size)
+        numbers = (*self._input_numbers(), *self._per_tile(self.channels))
+        launch(f"winograd.input_transform_{self.step}", (v,), x, *numbers, count=v[0].size)
         return v
 
     def input_adjoint(self, gv: Array, gx: Array) -> None:
-        """gx = the sum over tiles of B gV B', a thread for each block of step x step pixels."""
+        """gx = the sum over tiles of B gV B', a thread for each strip of the image, which it goes down tile by tile."""
         (top, _), (left, _) = self.windows.pad
         h, w = self.windows.size
-        down, across = -(-(h + top) // self.step), -(-(w + left) // self.step)
+        down, across = -(-(h + top) // self.step), -(-(w + left) // STRIP)
         launch(
             f"winograd.input_transform_adjoint_{self.step}", (gx,), gv, *self._input_numbers(), down, across,
-            gv.shape[1], count=len(gx) * down * across * self.channels,
+            gv.shape[1], *reciprocals(self.channels, across), count=len(gx) * across * self.channels,
         )  # fmt: skip
 
     def output(self, m: Array, bias: Array | None, y: Array) -> None:
@@ -137,8 +140,12 @@ class TileKernels:
         launch(kernel, (gm,), g, y, *self._output_numbers(), count=gm[0].size)
         return gm
 
-    def _output_numbers(self) -> tuple[int, ...]:
-        return (*self.windows.out, self.features, self.rows, self.columns, self.activation)
+    def _per_tile(self, channels: int) -> tuple[Any, ...]:
+        return reciprocals(channels, self.columns, self.rows)
+
+    def _output_numbers(self) -> tuple[Any, ...]:
+        numbers = (*self.windows.out, self.features, self.rows, self.columns, self.activation)
+        return (*numbers, *self._per_tile(self.features))
 
     def _input_numbers(self) -> tuple[int, ...]:
         (top, _), (left, _) = self.windows.pad
