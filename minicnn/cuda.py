@@ -55,20 +55,29 @@ class Cuda(Protocol):
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
 
 
-TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
-
-
-def allow_tf32() -> None:
-    """From now on, float32 matrix products on a GPU may round their factors to 10 bits (tensor cores)."""
-    os.environ[TF32] = "1"
-
+PRECISION = "MINICNN_PRECISION"  # the variable that says how exact float32 products are: a key of COMPUTE_32F
 
 # Numbers of cuBLAS's interface
 R_32F, R_64F = 0, 1
-COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
+COMPUTE_32F = {"float32": 68, "tf32": 77, "bf16": 75}  # in the last two, tensor cores: factors rounded to 10 or 7 bits
+COMPUTE_64F = 70
 GEMM_DEFAULT = -1
-_SINGLE = (R_32F, COMPUTE_32F, ctypes.c_float(1), ctypes.c_float(0))  # its type, how it computes, one, zero
-_DOUBLE = (R_64F, COMPUTE_64F, ctypes.c_double(1), ctypes.c_double(0))
+_SINGLE = (R_32F, ctypes.c_float(1), ctypes.c_float(0))  # its type, one, zero
+_DOUBLE = (R_64F, ctypes.c_double(1), ctypes.c_double(0))
+
+
+def precision() -> str:
+    """How exact float32 matrix products on a GPU are."""
+    name = os.environ.get(PRECISION, "float32")
+    if name not in COMPUTE_32F:
+        raise ValueError(f"{PRECISION} must be one of {', '.join(COMPUTE_32F)}, got {name!r}")
+    return name
+
+
+def set_precision(name: str) -> None:
+    """From now on, float32 matrix products on a GPU, in this process and those that it starts, are that exact."""
+    os.environ[PRECISION] = name
+    precision()
 
 
 def gemm_of(cupy: Any) -> Callable[..., None]:
@@ -120,9 +129,8 @@ class CupyCuda:
             return
         if self._gemm is None:
             self._gemm = gemm_of(self.cupy)
-        kind, compute, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
-        if kind == R_32F and os.environ.get(TF32) == "1":
-            compute = COMPUTE_32F_FAST_TF32
+        kind, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
+        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F[precision()]
         self._gemm(
             self.card.cublas_handle, int(transpose_b), int(transpose_a), n, m, k, ctypes.addressof(one),
             b.data.ptr, kind, b.shape[-1], n * k, a.data.ptr, kind, a.shape[-1], m * k, ctypes.addressof(zero),
