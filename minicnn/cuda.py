@@ -29,8 +29,13 @@ class Cuda(Protocol):
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         """CUDA source, compiled: module.get_function(name)((blocks,), (threads,), arguments) starts a kernel."""
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
-        """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it."""
+    def matmul(
+        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
+    ) -> None:
+        """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it.
+
+        exact    in float32, whatever `precision` says
+        """
 
     def capture(self, work: Callable[[], Any]) -> tuple[Any, Graph]:
         """What work() returns, and its launches as a graph.  They are not done, until somebody launches it.
@@ -117,7 +122,9 @@ class CupyCuda:
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         return self.cupy.RawModule(code=source, options=options)
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+    def matmul(
+        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
+    ) -> None:
         """cuBLAS itself: cupy.matmul would copy a transposed stack, and refuses to be captured.
 
         cuBLAS lays matrices out by columns, so it sees ours transposed, and computes out' = b' a'.
@@ -130,7 +137,7 @@ class CupyCuda:
         if self._gemm is None:
             self._gemm = gemm_of(self.cupy)
         kind, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
-        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F[precision()]
+        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F["float32" if exact else precision()]
         self._gemm(
             self.card.cublas_handle, int(transpose_b), int(transpose_a), n, m, k, ctypes.addressof(one),
             b.data.ptr, kind, b.shape[-1], n * k, a.data.ptr, kind, a.shape[-1], m * k, ctypes.addressof(zero),

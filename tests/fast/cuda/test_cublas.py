@@ -53,13 +53,13 @@ class HostArray:
         self.data = types.SimpleNamespace(ptr=host.ctypes.data)
 
 
-def multiplied(cublas, a, b, transpose_a, transpose_b):
+def multiplied(cublas, a, b, transpose_a, transpose_b, **options):
     rows, columns = a.shape[2 if transpose_a else 1], b.shape[1 if transpose_b else 2]
     out = np.full((len(a), rows, columns), np.nan, a.dtype)
     card = types.SimpleNamespace(cublas_handle=123)
     cuda = CupyCuda(cupy, card)
     cuda._gemm = cublas.gemm
-    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b)
+    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b, **options)
     return out
 
 
@@ -96,6 +96,8 @@ def test_float32_products_are_exact_until_asked_otherwise(monkeypatch):
         set_precision(name)
         multiplied(cublas, x, x, False, False)
         assert cublas.compute == compute
+        multiplied(cublas, x, x, False, False, exact=True)
+        assert cublas.compute == COMPUTE_32F
         multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
         assert cublas.compute == COMPUTE_64F
     with pytest.raises(ValueError, match="MINICNN_PRECISION must be one of float32, tf32, bf16, got 'half'"):
