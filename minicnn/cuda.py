@@ -40,8 +40,13 @@ class Cuda(Protocol):
     def start(self, handle: int, blocks: int, threads: int, arguments: int) -> None:
         """Start the kernel of that name; `arguments` is the address of a list of their addresses."""
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
-        """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it."""
+    def matmul(
+        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
+    ) -> None:
+        """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it.
+
+        exact    in float32, whatever `precision` says
+        """
 
     def capture(self, work: Callable[[], Any]) -> tuple[Any, Graph]:
         """What work() returns, and its launches as a graph.  They are not done, until somebody launches it.
@@ -83,20 +88,29 @@ def out_of_memory(error: BaseException) -> bool:
     return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
 
 
-TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
-
-
-def allow_tf32() -> None:
-    """From now on, float32 matrix products on a GPU may round their factors to 10 bits (tensor cores)."""
-    os.environ[TF32] = "1"
-
+PRECISION = "MINICNN_PRECISION"  # the variable that says how exact float32 products are: a key of COMPUTE_32F
 
 # Numbers of cuBLAS's interface
 R_32F, R_64F = 0, 1
-COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32 = 68, 70, 77
+COMPUTE_32F = {"float32": 68, "tf32": 77, "bf16": 75}  # in the last two, tensor cores: factors rounded to 10 or 7 bits
+COMPUTE_64F = 70
 GEMM_DEFAULT = -1
-_SINGLE = (R_32F, COMPUTE_32F, ctypes.c_float(1), ctypes.c_float(0))  # its type, how it computes, one, zero
-_DOUBLE = (R_64F, COMPUTE_64F, ctypes.c_double(1), ctypes.c_double(0))
+_SINGLE = (R_32F, ctypes.c_float(1), ctypes.c_float(0))  # its type, one, zero
+_DOUBLE = (R_64F, ctypes.c_double(1), ctypes.c_double(0))
+
+
+def precision() -> str:
+    """How exact float32 matrix products on a GPU are."""
+    name = os.environ.get(PRECISION, "float32")
+    if name not in COMPUTE_32F:
+        raise ValueError(f"{PRECISION} must be one of {', '.join(COMPUTE_32F)}, got {name!r}")
+    return name
+
+
+def set_precision(name: str) -> None:
+    """From now on, float32 matrix products on a GPU, in this process and those that it starts, are that exact."""
+    os.environ[PRECISION] = name
+    precision()
 
 
 def gemm_of(cupy: Any) -> Callable[..., None]:
@@ -144,7 +158,9 @@ class CupyCuda:
         cuda = self.cupy.cuda
         cuda.driver.launchKernel(handle, blocks, 1, 1, threads, 1, 1, 0, cuda.get_current_stream().ptr, arguments, 0)
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+    def matmul(
+        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
+    ) -> None:
         """cuBLAS itself: cupy.matmul would copy a transposed stack, and refuses to be captured.
 
         cuBLAS lays matrices out by columns, so it sees ours transposed, and computes out' = b' a'.
@@ -156,9 +172,8 @@ class CupyCuda:
             return
         if self._gemm is None:
             self._gemm = self.cupy.cuda.cublas.gemmStridedBatchedEx
-        kind, compute, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
-        if kind == R_32F and os.environ.get(TF32) == "1":
-            compute = COMPUTE_32F_FAST_TF32
+        kind, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
+        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F["float32" if exact else precision()]
         self._gemm(
             self.card.cublas_handle, int(transpose_b), int(transpose_a), n, m, k, ctypes.addressof(one),
             b.data.ptr, kind, b.shape[-1], n * k, a.data.ptr, kind, a.shape[-1], m * k, ctypes.addressof(zero),
@@ -238,10 +253,12 @@ class CupyCuda:
 class WaitingCuda(CupyCuda):
     """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+    def matmul(
+        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
+    ) -> None:
         shapes = f"the product of {a.shape} and {b.shape}"
         self._wait(f"what CuPy started before {shapes}")
-        super().matmul(a, b, out, transpose_a, transpose_b)
+        super().matmul(a, b, out, transpose_a, transpose_b, exact)
         self._wait(shapes)
 
     def _wait(self, what: str) -> None:

@@ -45,7 +45,7 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
 
 RESULTS = ROOT / "docs" / "results"
 SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
-TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in ("ablation", "imagenet")))
+TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in ("ablation", "gpu", "imagenet")))
 
 
 def tables():
@@ -144,6 +144,34 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
     assert f"the looks-linear start is {errors['usual-start crelu'] - errors['hour crelu']:.2f} points worse" in text
     lost = sorted(errors[f"sgd {act}"] - errors[f"hour {act}"] for act in ("relu", "crelu"))
     assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
+
+
+def test_what_the_page_on_gpus_says_of_precision():
+    """Prose of docs/gpu.md, from the table above it."""
+    text = " ".join((ROOT / "docs" / "gpu.md").read_text().split())
+    rows = {tuple(row["network"].split(", ")): row for row in tables()["precision"]}
+    networks = ("ReLU (base)", "CReLU (half)")
+    assert len(rows) == len(networks) * 7
+
+    def gradients(*what):
+        """Of both networks, trained and at the start."""
+        kinds = ("gradient", "gradient, start")
+        return [float(rows[network, *what][kind]) for network in networks for kind in kinds]
+
+    def worst(precision):
+        return max(gradients("Winograd", precision) + gradients("im2col", precision))
+
+    assert f"Even in float32, gradients are up to {worst('float32'):.0e} off" in text
+    assert f"its gradients are at most {100 * worst('tf32'):.1f} % off" in text
+    assert f"those of other images are {100 * min(gradients('other images')):.0f} % or more away" in text
+    assert f"With bf16 they are up to {100 * worst('bf16'):.1f} % off" in text
+    more = max(
+        float(rows[network, "Winograd", precision][kind]) / float(rows[network, "im2col", precision][kind])
+        for network in networks
+        for precision in ("tf32", "bf16")
+        for kind in ("outputs", "probabilities", "gradient", "gradient, start")
+    )
+    assert f"Winograd's errors are at most {more:.1f} times those of im2col" in text
 
 
 def test_what_the_choice_of_sides_changes():

@@ -14,11 +14,11 @@ from typing import Any
 
 import minicnn
 from experiments.cli.parser import Parser
+from minicnn import cuda
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError
 from minicnn.cluster import ALONE, Communicator
 from minicnn.console import reader_gone
-from minicnn.cuda import allow_tf32
 from minicnn.data.dataset import DataError
 from minicnn.fast.dispatch import forced_convolution
 from minicnn.mpi import launched, launcher
@@ -100,6 +100,7 @@ def check_environment() -> None:
     with usage_errors():
         threads()
         forced_convolution()
+        cuda.precision()
 
 
 def fail(message: str, code: int = 1) -> int:
@@ -119,18 +120,20 @@ def command(module: str, arguments: Sequence[str], before: Sequence[str] = (), *
     return shlex.join([*before, *program(module), *arguments, *again])
 
 
-def get_device(name: str, cluster: Communicator = ALONE, *, tf32: bool = False) -> minicnn.Device:
+def get_device(name: str, cluster: Communicator = ALONE, *, precision: str | None = None) -> minicnn.Device:
     """The device that --device names; the ranks on a machine take its GPUs in turn.
 
-    With --tf32, its matrix products may be less exact.
+    precision    of its matrix products, as --precision says; None: as the environment does
     """
-    if tf32:
-        allow_tf32()
+    if precision is not None:
+        cuda.set_precision(precision)
     if cluster.size > 1 and name in ("auto", "gpu") and (count := gpu_count()):
         own = cluster.local_rank % count
         name = f"gpu:{own}" if name == "gpu" or gpu_problem(own) is None else "cpu"
     with usage_errors():
         device = minicnn.device(name)
+    if precision not in (None, "float32") and device.cuda is None:
+        raise UsageError(f"--precision {precision} is for a GPU: on a CPU, products are float32")
     kinds = {kind.partition(":")[0] for kind in cluster.gather(device.name)}
     if len(kinds) > 1:
         raise UsageError("some ranks have a working GPU and others have none: use --device cpu, or fewer ranks")

@@ -13,7 +13,7 @@ from typing import Any
 
 import minicnn
 from minicnn.backend import CPU, fast_versions
-from minicnn.cuda import TF32
+from minicnn.cuda import precision
 from minicnn.fast.native.library import problem
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
@@ -70,5 +70,5 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "native": device is CPU
         and fast_versions()
         and problem() is None,  # runs before there were kernels in C lack it
-        "tf32": os.environ.get(TF32, "0"),
+        "precision": precision(),  # older runs have "tf32", which was "0" in all that are kept
     }

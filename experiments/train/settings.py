@@ -19,6 +19,7 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored, result_folder
+from minicnn.cuda import COMPUTE_32F
 from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
@@ -182,7 +183,9 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
     training = groups["training"]
     training.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     processes_option(training)
-    training.add_argument("--tf32", action="store_true", help="GPU: matrix products in TF32, faster and less exact")
+    training.add_argument(
+        "--precision", choices=tuple(COMPUTE_32F), help="GPU: tf32 and bf16 make products faster and less exact"
+    )
     return p, groups
 
 

@@ -9,7 +9,7 @@
 void (*gpu_sgemm)(), (*gpu_dgemm)(), (*gpu_sgetrf)(), (*gpu_dgetrf)(), (*gpu_sgetri)(), (*gpu_dgetri)();
 
 enum { OK = 0, ALLOC_FAILED = 3, BAD_VALUE = 7, UNSUPPORTED = 15 };
-enum { FLOAT = 0, DOUBLE = 1, COMPUTE_FLOAT = 68, COMPUTE_TF32 = 77, COMPUTE_DOUBLE = 70 };
+enum { FLOAT = 0, DOUBLE = 1, COMPUTE_FLOAT = 68, COMPUTE_DOUBLE = 70, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77 };
 
 enum { WORKSPACE = 4 << 20 };  // bytes, which a handle takes from the device, outside of CuPy's pool
 
@@ -46,20 +46,41 @@ typedef struct {
     const char *a, *b;
     char* c;
     double alpha, beta;  // a float in its first four bytes if the type is
+    int compute;         // 0: as exact as the type
 } Product;
+
+// How many elements a stack of matrices by columns spans.
+static size_t span(int rows, int columns, int ld, long long stride, int count) {
+    return rows && columns && count ? (count - 1) * stride + (size_t)(columns - 1) * ld + rows : 0;
+}
+
+// A copy of a factor as tensor cores see it: of the 23 bits behind the point, 10 (TF32) or 7 (bf16) are left, rounded to
+// the nearest, in a tie to even.
+static void* rounded(const char* factor, size_t length, int compute) {
+    int lost = compute == COMPUTE_TF32 ? 13 : 16;
+    unsigned *copy = malloc(length * 4 + 1), most = (1u << lost) - 1;
+    memcpy(copy, factor, length * 4);
+    for (size_t i = 0; i < length; i++)
+        if ((copy[i] >> 23 & 255) < 255)  // neither infinite nor NaN
+            copy[i] = (copy[i] + (most >> 1) + (copy[i] >> lost & 1)) & ~most;
+    return copy;
+}
 
 static void multiply(void* data) {
     Product* p = data;
     size_t size = p->type == DOUBLE ? 8 : 4;
     char ta = p->ta ? 'T' : 'N', tb = p->tb ? 'T' : 'N';
-    for (long long i = 0; i < p->count; i++)
-        (p->type == DOUBLE ? gpu_dgemm : gpu_sgemm)(&ta, &tb, &p->m, &p->n, &p->k, &p->alpha, p->a + i * p->sa * size, &p->lda,
-            p->b + i * p->sb * size, &p->ldb, &p->beta, p->c + i * p->sc * size, &p->ldc);
-}
-
-// How many elements a stack of matrices by columns spans.
-static size_t span(int rows, int columns, int ld, long long stride, int count) {
-    return rows && columns && count ? (count - 1) * stride + (size_t)(columns - 1) * ld + rows : 0;
+    int rounds = p->compute == COMPUTE_TF32 || p->compute == COMPUTE_BF16;
+    for (long long i = 0; i < p->count; i++) {
+        const char *a = p->a + i * p->sa * size, *b = p->b + i * p->sb * size;
+        if (rounds) {
+            a = rounded(a, p->ta ? span(p->k, p->m, p->lda, 0, 1) : span(p->m, p->k, p->lda, 0, 1), p->compute);
+            b = rounded(b, p->tb ? span(p->n, p->k, p->ldb, 0, 1) : span(p->k, p->n, p->ldb, 0, 1), p->compute);
+        }
+        (p->type == DOUBLE ? gpu_dgemm : gpu_sgemm)(&ta, &tb, &p->m, &p->n, &p->k, &p->alpha, a, &p->lda, b, &p->ldb, &p->beta,
+            p->c + i * p->sc * size, &p->ldc);
+        if (rounds) free((void*)a), free((void*)b);
+    }
 }
 
 static int product(Handle* handle, Product p, const void* alpha, const void* beta) {
@@ -82,7 +103,7 @@ static int product(Handle* handle, Product p, const void* alpha, const void* bet
 }
 
 static int right_types(int a, int b, int c, int compute) {
-    return a == b && b == c && (a == FLOAT ? compute == COMPUTE_FLOAT || compute == COMPUTE_TF32
+    return a == b && b == c && (a == FLOAT ? compute == COMPUTE_FLOAT || compute == COMPUTE_TF32 || compute == COMPUTE_BF16
                                            : a == DOUBLE && compute == COMPUTE_DOUBLE);
 }
 
@@ -90,7 +111,8 @@ int cublasGemmStridedBatchedEx(Handle* handle, int ta, int tb, int m, int n, int
                                int at, int lda, long long sa, const void* b, int bt, int ldb, long long sb,
                                const void* beta, void* c, int ct, int ldc, long long sc, int count, int compute, int algo) {
     if (!right_types(at, bt, ct, compute)) return UNSUPPORTED;
-    return product(handle, (Product){at, ta, tb, m, n, k, lda, ldb, ldc, count, sa, sb, sc, a, b, c}, alpha, beta);
+    return product(handle, (Product){at, ta, tb, m, n, k, lda, ldb, ldc, count, sa, sb, sc, a, b, c, .compute = compute},
+                   alpha, beta);
 }
 
 int cublasGemmEx(Handle* handle, int ta, int tb, int m, int n, int k, const void* alpha, const void* a, int at, int lda,

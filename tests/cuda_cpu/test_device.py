@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from minicnn import backend, cuda
+from minicnn import backend, cuda, ops
 from minicnn.backend import DeviceError
-from minicnn.cuda import CupyCuda, WaitingCuda
+from minicnn.cuda import PRECISION, CupyCuda, WaitingCuda
 from minicnn.fast.batches import Slot, StagedBatches
 from minicnn.fast.cuda import kernels
 from tests import cuda_cpu
@@ -309,3 +309,35 @@ def test_functions_that_are_not_there_say_so(capfd):
 
     with pytest.raises(Exception, match=re.escape("has no cudaMallocManaged")):
         runtime.mallocManaged(100)
+
+
+FACTORS = np.float32([1, 1 + 2**-7, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-10, 1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-23, 3e38])
+ROUNDED = {  # in a tie to even
+    "float32": FACTORS,
+    "tf32": [1, 1 + 2**-7, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-10, 1, 1 + 2**-9, 1, None],
+    "bf16": [1, 1 + 2**-7, 1, 1 + 2**-6, 1, 1, 1, 1, None],
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+@pytest.mark.parametrize(("first", "sign"), [(True, 1), (False, -1)])
+def test_products_see_rounded_factors(monkeypatch, name, first, sign):
+    """--precision reaches cuBLAS, of convolutions too; a product by 1 shows what became of the other factor."""
+    monkeypatch.setenv(PRECISION, name)
+    gpu = backend.device("gpu")
+    factors, one = gpu.put(sign * FACTORS.reshape(-1, 1)), gpu.put(np.ones((1, 1), np.float32))
+    out = gpu.xp.empty((len(FACTORS), 1), np.float32)
+    if first:
+        gpu.cuda.matmul(factors, one, out)
+    else:
+        gpu.cuda.matmul(one, factors, out.T, transpose_b=True)
+    seen = sign * gpu.get(out).ravel()
+    for value, expected, factor in zip(seen, ROUNDED[name], FACTORS, strict=True):
+        assert value == expected if expected is not None else 0 < abs(value / factor - 1) < 2**-8
+    pixels = gpu.put(FACTORS[:8].reshape(1, 2, 4, 1))
+    y = ops.conv2d(pixels, gpu.put(np.ones((1, 1, 1, 1), np.float32)))
+    np.testing.assert_array_equal(gpu.get(y).ravel(), np.float32(ROUNDED[name][:8]))
+    exact = gpu.put(FACTORS.astype(np.float64).reshape(-1, 1))
+    doubles = gpu.xp.empty((len(FACTORS), 1))
+    gpu.cuda.matmul(exact, gpu.put(np.ones((1, 1))), doubles)
+    np.testing.assert_array_equal(gpu.get(doubles).ravel(), FACTORS)  # in float64 nothing is rounded

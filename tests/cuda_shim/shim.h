@@ -17,6 +17,7 @@ using std::sqrt;
 static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
 static inline float __fmul_rn(float a, float b) { return a * b; }  // compiled without contraction
 static inline float __fadd_rn(float a, float b) { return a + b; }
 

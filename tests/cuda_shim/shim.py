@@ -47,7 +47,7 @@ def signatures(text, options):
     """{kernel: [(type, is a pointer)]} of a source."""
     plain = expanded(text, options).replace("long long", "i64")
     found = {}
-    for name, parameters in re.findall(r'extern "C" __global__ void (\w+)\((.*?)\)\s*\{', plain, re.S):
+    for name, parameters in re.findall(r'extern "C" __global__ void (\w+)\s*\((.*?)\)\s*\{', plain, re.S):
         types = [p.replace("const", " ").split() for p in " ".join(parameters.split()).replace("*", " * ").split(",")]
         found[name] = [(words[0], "*" in words) for words in types]
     return found

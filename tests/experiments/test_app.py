@@ -15,8 +15,8 @@ from experiments.cli.app import StopSignal, UsageError, command, duration, get_d
 from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
-from minicnn.cuda import TF32
-from tests.devices import STANDIN
+from minicnn.cuda import PRECISION
+from tests.devices import STANDIN, standin_with_kernels
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,7 @@ def test_running_out_of_memory_is_one_message(error, message, ends):
     [
         ("MINICNN_THREADS", "MINICNN_THREADS must be a positive integer, got 'many'"),
         ("MINICNN_CONV", "MINICNN_CONV must be one of textbook, im2col, winograd, taps, got 'many'"),
+        ("MINICNN_PRECISION", "MINICNN_PRECISION must be one of float32, tf32, bf16, got 'many'"),
     ],
 )
 def test_a_variable_that_makes_no_sense(monkeypatch, ends, name, message):
@@ -64,12 +65,24 @@ def test_a_variable_that_makes_no_sense(monkeypatch, ends, name, message):
     assert ends(lambda arguments: 0, "experiments.x") == (2, f"error: {message}\n")
 
 
-def test_tf32_is_off_until_asked_for(monkeypatch):
-    monkeypatch.setenv(TF32, "0")
+def test_products_are_exact_until_asked_otherwise(monkeypatch):
+    monkeypatch.delenv(PRECISION, raising=False)
     assert get_device("cpu") is CPU
-    assert environment(CPU)["tf32"] == "0"
-    get_device("cpu", tf32=True)
-    assert (os.environ[TF32], environment(CPU)["tf32"]) == ("1", "1")
+    assert PRECISION not in os.environ
+    assert environment(CPU)["precision"] == "float32"
+    monkeypatch.setenv(PRECISION, "float32")  # so that it is put back
+    with standin_with_kernels() as gpu:
+        for name in ("tf32", "bf16", "float32"):
+            monkeypatch.setattr("minicnn.device", lambda name: gpu)
+            assert get_device("gpu", precision=name) is gpu
+            assert (os.environ[PRECISION], environment(CPU)["precision"]) == (name, name)
+
+
+def test_a_cpu_has_one_precision(monkeypatch):
+    monkeypatch.setenv(PRECISION, "float32")
+    assert get_device("cpu", precision="float32") is CPU
+    with pytest.raises(UsageError, match="--precision bf16 is for a GPU"):
+        get_device("cpu", precision="bf16")
 
 
 def test_whether_kernels_in_c_computed_a_result_is_kept(monkeypatch):

@@ -78,8 +78,9 @@ def test_changes_show(change):
     assert snapshot(model) != before
 
 
-def test_switches_show(monkeypatch):
+@pytest.mark.parametrize(("name", "value"), [("MINICNN_CONV", "im2col"), ("MINICNN_PRECISION", "tf32")])
+def test_switches_show(monkeypatch, name, value):
     model = nn.Sequential(nn.ReLU())
     before = snapshot(model)
-    monkeypatch.setenv("MINICNN_CONV", "im2col")
+    monkeypatch.setenv(name, value)
     assert snapshot(model) != before

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, device_of
 from minicnn.fast.cuda.elementwise import activated
-from minicnn.fast.cuda.kernels import available, geometry, launch
+from minicnn.fast.cuda.kernels import available
+from minicnn.fast.cuda.shapes import each_cell, each_pixel
 from minicnn.fast.cuda.sums import sum_rows
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows
@@ -34,7 +35,7 @@ def conv2d(
     pixels_are_rows = windows.k == windows.stride == (1, 1) and windows.padded_size() == windows.size
     x = xp.ascontiguousarray(x)
     matrix = xp.ascontiguousarray(w).reshape(-1, f)  # (kh kw C, F)
-    length, numbers, (oh, ow) = len(matrix), geometry(windows, x.shape[3]), windows.out
+    length, (oh, ow) = len(matrix), windows.out
     sample_bytes = 0 if pixels_are_rows else oh * ow * length * x.dtype.itemsize
 
     def rows(piece: slice) -> Array:
@@ -42,7 +43,7 @@ def conv2d(
         if pixels_are_rows:
             return taken(x, piece).reshape(-1, length)
         out = xp.empty(((piece.stop - piece.start) * oh * ow, length), x.dtype)
-        launch("im2col.unfold", (out,), taken(x, piece), *numbers)
+        each_cell("im2col.unfold", out, taken(x, piece), windows)
         return out
 
     y, columns = xp.empty((n, oh, ow, f), x.dtype), None
@@ -68,7 +69,7 @@ def conv2d(
             else:
                 columns = xp.empty((len(g_rows), length), x.dtype)
                 multiply(g_rows, matrix, columns, transpose_b=True)
-                launch("im2col.fold", (taken(gx, piece),), columns, *numbers)
+                each_pixel("im2col.fold", taken(gx, piece), (columns,), windows)
         return gx
 
     def weight_gradient(g: Array) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import available, geometry, launch
+from minicnn.fast.cuda.kernels import available
+from minicnn.fast.cuda.shapes import each_pixel, each_window, lanes, launch_lanes, reciprocals
 from minicnn.ops.pool import pool_windows
 from minicnn.ops.windows import Pad, Size, as_pair
 
@@ -32,14 +33,13 @@ def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, c
     """ops.max_pool2d; a byte for each window tells where its maximum is."""
     xp = array_module(x)
     windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
-    shape, numbers = x.shape, geometry(windows, x.shape[3])
-    y = xp.empty((len(x), *windows.out, shape[3]), x.dtype)
+    y, shape = xp.empty((len(x), *windows.out, x.shape[3]), x.dtype), x.shape
     switches = xp.empty(y.shape, np.uint8)
-    launch("pool.max_pool", (y, switches), x, *numbers)
+    each_window("pool.max_pool", (y, switches), x, windows)
 
     def vjp(g: Array) -> Grads:
         gx = xp.empty(shape, g.dtype)
-        launch("pool.max_pool_grad", (gx,), g, switches, *numbers)
+        each_pixel("pool.max_pool_grad", gx, (g, switches), windows)
         return (gx,)
 
     return y, vjp
@@ -57,15 +57,15 @@ def avg_pool2d(
     """ops.avg_pool2d."""
     xp = array_module(x)
     windows = pool_windows("avg_pool2d", x, k, stride, pad, ceil)
-    shape, numbers = x.shape, geometry(windows, x.shape[3])
-    for size, (before, after) in zip(windows.size, windows.pad, strict=True):  # the cells that count: from, to
-        numbers += (0, before + size + after) if count_include_pad else (before, before + size)
-    y = xp.empty((len(x), *windows.out, shape[3]), x.dtype)
-    launch("pool.avg_pool", (y,), x, *numbers)
+    cells: tuple[int, ...] = ()  # those that count: from, to
+    for size, (before, after) in zip(windows.size, windows.pad, strict=True):
+        cells += (0, before + size + after) if count_include_pad else (before, before + size)
+    y, shape = xp.empty((len(x), *windows.out, x.shape[3]), x.dtype), x.shape
+    each_window("pool.avg_pool", (y,), x, windows, *cells)
 
     def vjp(g: Array) -> Grads:
         gx = xp.empty(shape, g.dtype)
-        launch("pool.avg_pool_grad", (gx,), g, *numbers)
+        each_pixel("pool.avg_pool_grad", gx, (g,), windows, *cells)
         return (gx,)
 
     return y, vjp
@@ -77,8 +77,10 @@ def global_avg_pool(x: Array) -> Pair:
     n, h, w, c = x.shape
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty((n, h, w, c), g.dtype)
-        launch("pool.global_avg_pool_grad", (gx,), g, h * w, c)
+        g, gx = xp.ascontiguousarray(g), xp.empty((n, h, w, c), g.dtype)
+        at_once = lanes(c, gx, g)
+        numbers = (h * w, c // at_once, *reciprocals(c // at_once, h * w))
+        launch_lanes("pool.global_avg_pool_grad", at_once, (gx,), (g,), *numbers)
         return (gx,)
 
     return x.mean(axis=(1, 2)), vjp

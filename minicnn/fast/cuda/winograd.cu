@@ -4,6 +4,12 @@
 // tile and channel, neighbouring threads on neighbouring channels.  STEP outputs per side: 4 for 3x3 filters, 2 for 5x5.
 // The multiplications are written out: B has entries up to 5, A powers of 2.
 
+// Reciprocals, for a thread that finds its tile and channel.
+#define PER_TILE u64 by_channels, u64 by_columns, u64 by_rows
+#define THE_PER_TILE by_channels, by_columns, by_rows
+
+enum { WIDTH = 4 };  // of the strips of input_transform_adjoint: STRIP of winograd.py
+
 // t = B' d for six numbers: the values at the points 0, 1, -1, 2, -2 and infinity.
 __device__ void input_points(const REAL* d, REAL* t) {
     t[0] = 4 * d[0] - 5 * d[2] + d[4];
@@ -58,9 +64,9 @@ __device__ void output_points_adjoint(const REAL* y, REAL* m) {
 // V = B' d B: x (N, H, W, C) -> (36, tiles, C), zeros outside the image.
 template <int STEP>
 __device__ void input_transform(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left, INDEX rows,
-                                INDEX columns, INDEX count) {
+                                INDEX columns, PER_TILE, INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, q = i / C % columns, r = i / C / columns % rows, n = i / C / columns / rows;
+        INDEX n = i, c = split(n, C, by_channels), q = split(n, columns, by_columns), r = split(n, rows, by_rows);
         REAL half[36];  // B' d, by columns
         #pragma unroll
         for (int b = 0; b < 6; b++) {
@@ -85,49 +91,54 @@ __device__ void input_transform(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX 
     }
 }
 
-// gx = the sum over tiles of B gV B'.  A thread for each STEP x STEP block of the image, which may be covered by the
-// last places of the tiles above and to the left: it adds up what all of them hold for it.
+// gx = the sum over tiles of B gV B'.  Tiles overlap, by 6 - STEP rows and columns.  A thread goes down a strip of the
+// image that is WIDTH columns wide, a row of tiles at a time, and adds up what they hold for it; what they hold for the
+// rows below, it keeps for the next step.  So a tile is read by all strips that it reaches, but only once by each.
 template <int STEP>
 __device__ void input_transform_adjoint(REAL* gx, const REAL* gv, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,
                                         INDEX rows, INDEX columns, INDEX down, INDEX across, INDEX tiles,
-                                        INDEX count) {
+                                        u64 by_channels, u64 by_across, INDEX count) {
     EACH(i, count) {
-        INDEX c = i % C, q = i / C % across, r = i / C / across % down, n = i / C / across / down;
-        REAL sum[STEP * STEP];
+        INDEX n = i, c = split(n, C, by_channels), strip = split(n, across, by_across);
+        REAL sum[6 * WIDTH];  // six rows of the strip: those of tiles r
         #pragma unroll
-        for (int k = 0; k < STEP * STEP; k++) sum[k] = 0;
-        #pragma unroll
-        for (int u = 0; u * STEP < 6; u++)  // tile r - u, whose rows u STEP, ... lie here
+        for (int k = 0; k < 6 * WIDTH; k++) sum[k] = 0;
+        #pragma unroll 1
+        for (INDEX r = 0; r < down; r++) {
             #pragma unroll
-            for (int s = 0; s * STEP < 6; s++) {
-                if (r < u || r - u >= rows || q < s || q - s >= columns) continue;
-                INDEX tile = (n * rows + r - u) * columns + q - s;
-                REAL half[6 * STEP];  // B gV, the rows that lie here
+            for (int s = -4; s < WIDTH; s += STEP) {  // the tile that starts at column s of the strip
+                INDEX q = strip * (WIDTH / STEP) + s / STEP;
+                if (r >= rows || q < 0 || q >= columns) continue;
+                INDEX tile = (n * rows + r) * columns + q;
+                REAL half[6 * WIDTH];  // gV B', the columns that lie here
                 #pragma unroll
-                for (int b = 0; b < 6; b++) {
+                for (int a = 0; a < 6; a++) {
                     REAL t[6], d[6];
                     #pragma unroll
-                    for (int a = 0; a < 6; a++) t[a] = gv[((6 * a + b) * tiles + tile) * C + c];
+                    for (int b = 0; b < 6; b++) t[b] = gv[((6 * a + b) * tiles + tile) * C + c];
                     input_points_adjoint(t, d);
                     #pragma unroll
-                    for (int a = 0; a < STEP; a++) half[6 * a + b] = u * STEP + a < 6 ? d[u * STEP + a] : 0;
+                    for (int k = 0; k < WIDTH; k++) half[6 * k + a] = 0 <= k - s && k - s < 6 ? d[k - s] : 0;
                 }
                 #pragma unroll
-                for (int a = 0; a < STEP; a++) {
+                for (int k = 0; k < WIDTH; k++) {
+                    if (k - s < 0 || k - s >= 6) continue;
                     REAL d[6];
-                    input_points_adjoint(half + 6 * a, d);
+                    input_points_adjoint(half + 6 * k, d);
                     #pragma unroll
-                    for (int k = 0; k < STEP; k++)
-                        if (s * STEP + k < 6) sum[a * STEP + k] += d[s * STEP + k];
+                    for (int a = 0; a < 6; a++) sum[a * WIDTH + k] += d[a];
                 }
             }
-        #pragma unroll
-        for (int a = 0; a < STEP; a++)
             #pragma unroll
-            for (int k = 0; k < STEP; k++) {
-                INDEX h = r * STEP - top + a, w = q * STEP - left + k;
-                if (0 <= h && h < H && 0 <= w && w < W) gx[((n * H + h) * W + w) * C + c] = sum[a * STEP + k];
-            }
+            for (int a = 0; a < STEP; a++)
+                #pragma unroll
+                for (int k = 0; k < WIDTH; k++) {
+                    INDEX h = r * STEP - top + a, w = strip * WIDTH - left + k;
+                    if (0 <= h && h < H && 0 <= w && w < W) gx[((n * H + h) * W + w) * C + c] = sum[a * WIDTH + k];
+                }
+            #pragma unroll
+            for (int k = 0; k < 6 * WIDTH; k++) sum[k] = k + STEP * WIDTH < 6 * WIDTH ? sum[k + STEP * WIDTH] : 0;
+        }
     }
 }
 
@@ -155,9 +166,11 @@ __device__ REAL response_gradient(const REAL* g, const REAL* y, INDEX pixel, IND
 // Y = A' M A + bias, activated: (36, tiles, F) -> (N, OH, OW, F), or 2 F by CReLU; without a bias its address is 0.
 template <int STEP>
 __device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,
-                                 INDEX columns, INDEX activation, INDEX count) {
+                                 INDEX columns, INDEX activation, PER_TILE, INDEX count) {
     EACH(i, count) {
-        INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
+        INDEX n = i, f = split(n, F, by_channels), q = split(n, columns, by_columns), r = split(n, rows, by_rows);
+        INDEX corner = (n * OH + r * STEP) * OW + q * STEP;  // the first pixel of the tile
+        REAL shift = bias ? bias[f] : 0;
         REAL half[6 * STEP];  // A' M, by columns
         #pragma unroll
         for (int b = 0; b < 6; b++) {
@@ -175,8 +188,7 @@ __device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX
             #pragma unroll
             for (int k = 0; k < STEP; k++) {
                 INDEX h = r * STEP + a, w = q * STEP + k;
-                if (h < OH && w < OW)
-                    write_activated(y, bias ? out[k] + bias[f] : out[k], (n * OH + h) * OW + w, f, F, activation);
+                if (h < OH && w < OW) write_activated(y, out[k] + shift, corner + a * OW + k, f, F, activation);
             }
         }
     }
@@ -185,9 +197,10 @@ __device__ void output_transform(REAL* y, const REAL* m, const REAL* bias, INDEX
 // gM = A gY A': (N, OH, OW, F) -> (36, tiles, F), zeros outside the image; gY from g and y, the output.
 template <int STEP>
 __device__ void output_transform_adjoint(REAL* gm, const REAL* g, const REAL* y, INDEX OH, INDEX OW, INDEX F, INDEX rows,
-                                         INDEX columns, INDEX activation, INDEX count) {
+                                         INDEX columns, INDEX activation, PER_TILE, INDEX count) {
     EACH(i, count) {
-        INDEX f = i % F, q = i / F % columns, r = i / F / columns % rows, n = i / F / columns / rows;
+        INDEX n = i, f = split(n, F, by_channels), q = split(n, columns, by_columns), r = split(n, rows, by_rows);
+        INDEX corner = (n * OH + r * STEP) * OW + q * STEP;  // the first pixel of the tile
         REAL half[6 * STEP];  // A gY, by columns
         #pragma unroll
         for (int k = 0; k < STEP; k++) {
@@ -195,7 +208,7 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, const REAL* y,
             #pragma unroll
             for (int a = 0; a < STEP; a++) {
                 INDEX h = r * STEP + a, w = q * STEP + k;
-                d[a] = h < OH && w < OW ? response_gradient(g, y, (n * OH + h) * OW + w, f, F, activation) : 0;
+                d[a] = h < OH && w < OW ? response_gradient(g, y, corner + a * OW + k, f, F, activation) : 0;
             }
             output_points_adjoint<STEP>(d, half + 6 * k);
         }
@@ -212,24 +225,26 @@ __device__ void output_transform_adjoint(REAL* gm, const REAL* g, const REAL* y,
 }
 
 // The kernels: each transform for 3x3 filters (STEP 4) and for 5x5 (STEP 2).
-
 #define KERNELS(STEP)                                                                                                  \
-    KERNEL input_transform_##STEP(REAL* v, const REAL* x, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,            \
-                                  INDEX rows, INDEX columns, INDEX count) {                                            \
-        input_transform<STEP>(v, x, H, W, C, top, left, rows, columns, count);                                         \
+    KERNEL input_transform_##STEP(REAL* __restrict__ v, const REAL* __restrict__ x, INDEX H, INDEX W, INDEX C,         \
+                                  INDEX top, INDEX left, INDEX rows, INDEX columns, PER_TILE, INDEX count) {           \
+        input_transform<STEP>(v, x, H, W, C, top, left, rows, columns, THE_PER_TILE, count);                           \
     }                                                                                                                  \
-    KERNEL input_transform_adjoint_##STEP(REAL* gx, const REAL* gv, INDEX H, INDEX W, INDEX C, INDEX top, INDEX left,  \
-                                          INDEX rows, INDEX columns, INDEX down, INDEX across, INDEX tiles,            \
-                                          INDEX count) {                                                               \
-        input_transform_adjoint<STEP>(gx, gv, H, W, C, top, left, rows, columns, down, across, tiles, count);          \
+    KERNEL input_transform_adjoint_##STEP(REAL* __restrict__ gx, const REAL* __restrict__ gv, INDEX H, INDEX W,        \
+                                          INDEX C, INDEX top, INDEX left, INDEX rows, INDEX columns, INDEX down,       \
+                                          INDEX across, INDEX tiles, u64 by_channels, u64 by_across, INDEX count) {    \
+        input_transform_adjoint<STEP>(gx, gv, H, W, C, top, left, rows, columns, down, across, tiles, by_channels,     \
+                                      by_across, count);                                                               \
     }                                                                                                                  \
-    KERNEL output_transform_##STEP(REAL* y, const REAL* m, const REAL* bias, INDEX OH, INDEX OW, INDEX F, INDEX rows,  \
-                                   INDEX columns, INDEX activation, INDEX count) {                                     \
-        output_transform<STEP>(y, m, bias, OH, OW, F, rows, columns, activation, count);                               \
+    KERNEL output_transform_##STEP(REAL* __restrict__ y, const REAL* __restrict__ m, const REAL* __restrict__ bias,    \
+                                   INDEX OH, INDEX OW, INDEX F, INDEX rows, INDEX columns, INDEX activation, PER_TILE, \
+                                   INDEX count) {                                                                      \
+        output_transform<STEP>(y, m, bias, OH, OW, F, rows, columns, activation, THE_PER_TILE, count);                 \
     }                                                                                                                  \
-    KERNEL output_transform_adjoint_##STEP(REAL* gm, const REAL* g, const REAL* y, INDEX OH, INDEX OW, INDEX F,        \
-                                           INDEX rows, INDEX columns, INDEX activation, INDEX count) {                 \
-        output_transform_adjoint<STEP>(gm, g, y, OH, OW, F, rows, columns, activation, count);                         \
+    KERNEL output_transform_adjoint_##STEP(REAL* __restrict__ gm, const REAL* __restrict__ g,                          \
+                                           const REAL* __restrict__ y, INDEX OH, INDEX OW, INDEX F, INDEX rows,        \
+                                           INDEX columns, INDEX activation, PER_TILE, INDEX count) {                   \
+        output_transform_adjoint<STEP>(gm, g, y, OH, OW, F, rows, columns, activation, THE_PER_TILE, count);           \
     }
 
 KERNELS(2)

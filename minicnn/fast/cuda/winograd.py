@@ -2,7 +2,8 @@
 
 minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
 which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U stays in memory
-until then, with x and w: it is 36 C F numbers, four times as many as a w of 3x3.
+until then, with x and w: it is 36 C F numbers, four times as many as a w of 3x3.  The products that transform filters
+are small, and always exact: --precision is about the 36.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from minicnn.autodiff import Grads, Pair
 from minicnn.backend import Array, Device, array_module, device_of
 from minicnn.fast.cuda.kernels import available, launch
+from minicnn.fast.cuda.shapes import reciprocals
 from minicnn.fast.cuda.sums import sum_rows
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
@@ -22,6 +24,7 @@ from minicnn.ops.windows import Pad, Size, Windows
 from minicnn.parallel import pieces, taken
 
 ACTIVATIONS = (None, "relu", "crelu")  # in the order of winograd.cu
+STRIP = 4  # pixels of the image that a thread of input_transform_adjoint has side by side: WIDTH in winograd.cu
 LEAST_CHANNELS = 16  # with fewer channels or filters the transforms move more bytes than the products save
 
 
@@ -47,7 +50,7 @@ def conv2d(
     sample_bytes = 36 * tiles.per_image * (c + f) * x.dtype.itemsize
     transform = _filter_transform(device, windows.k[0], x.dtype)  # (36, r r)
     u = xp.empty((36, c, f), x.dtype)
-    multiply(transform, xp.ascontiguousarray(w).reshape(-1, c * f), u.reshape(36, c * f))  # U = G g G'
+    multiply(transform, xp.ascontiguousarray(w).reshape(-1, c * f), u.reshape(36, c * f), exact=True)  # U = G g G'
 
     def stack(piece: slice, channels: int) -> Array:
         """Memory for V or M, or their gradients, of a piece."""
@@ -85,7 +88,7 @@ def conv2d(
     def filter_gradient(gu: Array) -> Array:
         """G' gU G."""
         gw = xp.empty(w.shape, w.dtype)
-        multiply(transform, gu.reshape(36, c * f), gw.reshape(-1, c * f), transpose_a=True)
+        multiply(transform, gu.reshape(36, c * f), gw.reshape(-1, c * f), transpose_a=True, exact=True)
         return gw
 
     return y, vjp
@@ -116,17 +119,18 @@ class TileKernels:
 
     def input(self, x: Array, v: Array) -> Array:
         """V = B' d B."""
-        launch(f"winograd.input_transform_{self.step}", (v,), x, *self._input_numbers, count=v.size // 36)
+        numbers = (*self._input_numbers, *self._per_tile(self.channels))
+        launch(f"winograd.input_transform_{self.step}", (v,), x, *numbers, count=v.size // 36)
         return v
 
     def input_adjoint(self, gv: Array, gx: Array) -> None:
-        """gx = the sum over tiles of B gV B', a thread for each block of step x step pixels."""
+        """gx = the sum over tiles of B gV B', a thread for each strip of the image, which it goes down tile by tile."""
         (top, _), (left, _) = self.windows.pad
         h, w = self.windows.size
-        down, across = -(-(h + top) // self.step), -(-(w + left) // self.step)
+        down, across = -(-(h + top) // self.step), -(-(w + left) // STRIP)
         launch(
             f"winograd.input_transform_adjoint_{self.step}", (gx,), gv, *self._input_numbers, down, across,
-            gv.shape[1], count=len(gx) * down * across * self.channels,
+            gv.shape[1], *reciprocals(self.channels, across), count=len(gx) * across * self.channels,
         )  # fmt: skip
 
     def output(self, m: Array, bias: Array | None, y: Array) -> None:
@@ -139,9 +143,13 @@ class TileKernels:
         launch(kernel, (gm,), g, y, *self._output_numbers, count=gm.size // 36)
         return gm
 
+    def _per_tile(self, channels: int) -> tuple[Any, ...]:
+        return reciprocals(channels, self.columns, self.rows)
+
     @cached_property
-    def _output_numbers(self) -> tuple[int, ...]:
-        return (*self.windows.out, self.features, self.rows, self.columns, self.activation)
+    def _output_numbers(self) -> tuple[Any, ...]:
+        numbers = (*self.windows.out, self.features, self.rows, self.columns, self.activation)
+        return (*numbers, *self._per_tile(self.features))
 
     @cached_property
     def _input_numbers(self) -> tuple[int, ...]:

@@ -5,13 +5,14 @@ import types
 
 import cupy
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn.cuda import TF32, CupyCuda, allow_tf32
+from minicnn.cuda import PRECISION, CupyCuda, set_precision
 
 # As in cublas_api.h of CUDA 12: cublasComputeType_t and cublasGemmAlgo_t.
-COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_TF32, GEMM_DEFAULT = 68, 70, 77, -1
+COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_16BF, COMPUTE_32F_FAST_TF32, GEMM_DEFAULT = 68, 70, 75, 77, -1
 
 
 class Cublas:
@@ -52,13 +53,13 @@ class HostArray:
         self.data = types.SimpleNamespace(ptr=host.ctypes.data)
 
 
-def multiplied(cublas, a, b, transpose_a, transpose_b):
+def multiplied(cublas, a, b, transpose_a, transpose_b, **options):
     rows, columns = a.shape[2 if transpose_a else 1], b.shape[1 if transpose_b else 2]
     out = np.full((len(a), rows, columns), np.nan, a.dtype)
     card = types.SimpleNamespace(cublas_handle=123)
     cuda = CupyCuda(cupy, card)
     cuda._gemm = cublas.gemm
-    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b)
+    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b, **options)
     return out
 
 
@@ -84,14 +85,20 @@ def test_one_matrix():
     np.testing.assert_array_equal(out, [[20, 23, 26, 29], [56, 68, 80, 92]])
 
 
-def test_tf32_is_off_until_asked_for(monkeypatch):
-    monkeypatch.delenv(TF32, raising=False)
+def test_float32_products_are_exact_until_asked_otherwise(monkeypatch):
+    monkeypatch.delenv(PRECISION, raising=False)
     x, cublas = np.ones((1, 2, 2), np.float32), Cublas()
     multiplied(cublas, x, x, False, False)
     assert cublas.compute == COMPUTE_32F
-    monkeypatch.setenv(TF32, "0")  # so that it is put back
-    allow_tf32()
-    multiplied(cublas, x, x, False, False)
-    assert cublas.compute == COMPUTE_32F_FAST_TF32
-    multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
-    assert cublas.compute == COMPUTE_64F
+    monkeypatch.setenv(PRECISION, "float32")  # so that it is put back
+    asked = {"tf32": COMPUTE_32F_FAST_TF32, "bf16": COMPUTE_32F_FAST_16BF, "float32": COMPUTE_32F}
+    for name, compute in asked.items():
+        set_precision(name)
+        multiplied(cublas, x, x, False, False)
+        assert cublas.compute == compute
+        multiplied(cublas, x, x, False, False, exact=True)
+        assert cublas.compute == COMPUTE_32F
+        multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
+        assert cublas.compute == COMPUTE_64F
+    with pytest.raises(ValueError, match="MINICNN_PRECISION must be one of float32, tf32, bf16, got 'half'"):
+        set_precision("half")

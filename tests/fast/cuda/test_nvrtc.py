@@ -31,15 +31,20 @@ def _problem():
 pytestmark = pytest.mark.skipif(_problem() is not None, reason=str(_problem()))
 
 
-def compiled(source, options, architecture):
-    """{kernel: bytes of local memory it uses}: by the log of the assembler, which speaks of spills and stack frames."""
+def assembled(source, options, architecture):
+    """What the assembler says of every kernel."""
     from cupy.cuda.compiler import _NVRTCProgram
 
     log = io.StringIO()
     arguments = (*options, "-std=c++17", f"-arch=sm_{architecture}", "--ptxas-options=-v")
     cubin, _ = _NVRTCProgram(source, "kernels.cu", method="cubin").compile(arguments, log)
     assert cubin[:4] == b"\x7fELF"
-    text = log.getvalue()
+    return log.getvalue()
+
+
+def compiled(source, options, architecture):
+    """{kernel: bytes of local memory it uses}: the assembler speaks of spills and stack frames."""
+    text = assembled(source, options, architecture)
     names = re.findall(r"Compiling entry function '(\w+)' for 'sm_(\d+)'", text)
     memory = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text)
     assert len(names) == len(memory)
