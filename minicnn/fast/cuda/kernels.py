@@ -31,6 +31,7 @@ import numpy as np
 
 from minicnn.backend import Array, Device, DeviceError, device_of
 from minicnn.cuda import DEBUG_SYNC, Cuda
+from minicnn.ops.windows import Windows
 
 FOLDER = Path(__file__).parent
 THREADS = 256  # in a block
@@ -182,6 +183,12 @@ def _wait_for(where: Device, kernel: str) -> None:
         where.synchronize()
     except Exception as error:  # CuPy has several
         raise DeviceError(f"the kernel {kernel} failed on {where}: {error}") from error
+
+
+def geometry(windows: Windows, channels: int) -> tuple[int, ...]:
+    """H, W, C, kh, kw, sh, sw, top, left, OH, OW: what every kernel about windows is told (WINDOWS in common.cuh)."""
+    (top, _), (left, _) = windows.pad
+    return (*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)
 
 
 def source(file: str) -> str:

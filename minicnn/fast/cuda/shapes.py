@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import launch
+from minicnn.fast.cuda.kernels import geometry, launch
 from minicnn.ops.windows import Windows
 
 VECTOR_BYTES = 16  # the most that a thread reads or writes at once
@@ -59,7 +59,7 @@ def each_window(kernel: str, outputs: Arrays, x: Array, windows: Windows, *numbe
     x, (oh, ow) = array_module(x).ascontiguousarray(x), windows.out
     at_once = lanes(x.shape[3], x, *outputs)
     c = x.shape[3] // at_once
-    launch_lanes(kernel, at_once, outputs, (x,), *_geometry(windows, c), *numbers, *reciprocals(c, ow, oh))
+    launch_lanes(kernel, at_once, outputs, (x,), *geometry(windows, c), *numbers, *reciprocals(c, ow, oh))
 
 
 def each_cell(kernel: str, rows: Array, x: Array, windows: Windows) -> None:
@@ -67,7 +67,7 @@ def each_cell(kernel: str, rows: Array, x: Array, windows: Windows) -> None:
     x, (oh, ow), (kh, kw) = array_module(x).ascontiguousarray(x), windows.out, windows.k
     at_once = lanes(x.shape[3], x, rows)
     c = x.shape[3] // at_once
-    launch_lanes(kernel, at_once, (rows,), (x,), *_geometry(windows, c), *reciprocals(kw * c, kh, ow, oh))
+    launch_lanes(kernel, at_once, (rows,), (x,), *geometry(windows, c), *reciprocals(kw * c, kh, ow, oh))
 
 
 def each_pixel(kernel: str, gx: Array, inputs: Arrays, windows: Windows, *numbers: int) -> None:
@@ -76,10 +76,4 @@ def each_pixel(kernel: str, gx: Array, inputs: Arrays, windows: Windows, *number
     at_once = lanes(gx.shape[3], gx, *inputs)
     c = gx.shape[3] // at_once
     divisors = (c, w, h, *windows.stride)
-    launch_lanes(kernel, at_once, (gx,), inputs, *_geometry(windows, c), *numbers, *reciprocals(*divisors))
-
-
-def _geometry(windows: Windows, channels: int) -> tuple[int, ...]:
-    """H, W, C, kh, kw, sh, sw, top, left, OH, OW: WINDOWS in common.cuh."""
-    (top, _), (left, _) = windows.pad
-    return (*windows.size, channels, *windows.k, *windows.stride, top, left, *windows.out)
+    launch_lanes(kernel, at_once, (gx,), inputs, *geometry(windows, c), *numbers, *reciprocals(*divisors))
