@@ -66,17 +66,6 @@ class Cuda(Protocol):
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
 
 
-# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
-# memory for its handle may also say that it is not initialised (1).
-_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of CuPy says that the memory of a GPU is used up."""
-    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
-    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
-
-
 TF32 = "CUPY_TF32"  # the variable that CuPy reads when it first multiplies matrices
 
 
@@ -216,6 +205,17 @@ class CupyCuda:
 
     def room_for_a_graph(self) -> bool:
         return int(self.card.mem_info[0]) > int(self.cupy.get_default_memory_pool().free_bytes())
+
+
+# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
+# memory for its handle may also say that it is not initialised (1).
+_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of CuPy says that the memory of a GPU is used up."""
+    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
+    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
 
 
 class WaitingCuda(CupyCuda):
