@@ -221,10 +221,10 @@ def out_of_memory(error: BaseException) -> bool:
 class WaitingCuda(CupyCuda):
     """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
 
-    def matmul(self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False) -> None:
+    def matmul(self, a: Array, b: Array, out: Array, *args: Any, **options: Any) -> None:
         shapes = f"the product of {a.shape} and {b.shape}"
         self._wait(f"what CuPy started before {shapes}")
-        super().matmul(a, b, out, transpose_a, transpose_b)
+        super().matmul(a, b, out, *args, **options)
         self._wait(shapes)
 
     def _wait(self, what: str) -> None:
