@@ -77,17 +77,6 @@ class Cuda(Protocol):
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
 
 
-# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
-# memory for its handle may also say that it is not initialised (1).
-_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of CuPy says that the memory of a GPU is used up."""
-    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
-    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
-
-
 PRECISION = "MINICNN_PRECISION"  # the variable that says how exact float32 products are: a key of COMPUTE_32F
 
 # Numbers of cuBLAS's interface
@@ -250,15 +239,24 @@ class CupyCuda:
         return int(self.card.mem_info[0]) > int(self.cupy.get_default_memory_pool().free_bytes())
 
 
+# How libraries say that the memory of a GPU is used up: CuPy's errors, and the numbers in them.  cuBLAS that finds no
+# memory for its handle may also say that it is not initialised (1).
+_NO_MEMORY = {"CUDARuntimeError": (2,), "CUDADriverError": (2,), "CUBLASError": (1, 3), "CUSOLVERError": (2,)}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of CuPy says that the memory of a GPU is used up."""
+    kind = type(error).__name__  # by name: where a library is missing, so is the module with its error
+    return kind == "OutOfMemoryError" or getattr(error, "status", None) in _NO_MEMORY.get(kind, ())
+
+
 class WaitingCuda(CupyCuda):
     """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
 
-    def matmul(
-        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
-    ) -> None:
+    def matmul(self, a: Array, b: Array, out: Array, *args: Any, **options: Any) -> None:
         shapes = f"the product of {a.shape} and {b.shape}"
         self._wait(f"what CuPy started before {shapes}")
-        super().matmul(a, b, out, transpose_a, transpose_b, exact)
+        super().matmul(a, b, out, *args, **options)
         self._wait(shapes)
 
     def _wait(self, what: str) -> None:

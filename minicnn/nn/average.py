@@ -18,6 +18,7 @@ import numpy as np
 from minicnn.backend import Array, device_of, to_host
 from minicnn.nn.module import Module, put_like
 from minicnn.nn.state import check_state
+from minicnn.parallel import memory_for
 
 
 class EMA:
@@ -31,14 +32,15 @@ class EMA:
 
     def update(self) -> None:
         """Take in the weights that the model has now."""
-        self.steps += 1
-        for name, value in self.model.named_state():
-            with device_of(value.data).active():
-                if self.steps == 1:
-                    self._average[name] = value.data.copy()
-                else:
+        own = dict(self.model.named_state())
+        if self.steps == 0:
+            self._average = {name: _copy(value.data) for name, value in own.items()}  # all, or none if memory runs out
+        else:
+            for name, value in own.items():
+                with device_of(value.data).active():
                     self._average[name] *= self.decay
                     self._average[name] += (1 - self.decay) * value.data
+        self.steps += 1
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -67,3 +69,9 @@ class EMA:
             check_state({name: tuple(value.data.shape) for name, value in own.items()}, arrays)
         self._average = {name: put_like(arrays[name], own[name].data) for name in arrays}
         self.steps = steps
+
+
+def _copy(x: Array) -> Array:
+    where = device_of(x)
+    with where.active(), memory_for(where, "the average of the weights"):
+        return x.copy()

@@ -8,10 +8,10 @@
 // Set by the tests: routines with Fortran's interface.
 void (*gpu_sgemm)(), (*gpu_dgemm)(), (*gpu_sgetrf)(), (*gpu_dgetrf)(), (*gpu_sgetri)(), (*gpu_dgetri)();
 
-enum { OK = 0, ALLOC_FAILED = 3, BAD_VALUE = 7, UNSUPPORTED = 15 };
+enum { OK = 0, BAD_VALUE = 7, UNSUPPORTED = 15 };
 enum { FLOAT = 0, DOUBLE = 1, COMPUTE_FLOAT = 68, COMPUTE_DOUBLE = 70, COMPUTE_BF16 = 75, COMPUTE_TF32 = 77 };
 
-enum { WORKSPACE = 4 << 20 };  // bytes, which a handle takes from the device, outside of CuPy's pool
+enum { ALLOC_FAILED = 3, WORKSPACE = 4 << 20 };  // bytes that a handle takes from the device, outside of CuPy's pool
 
 typedef struct {
     void *stream, *workspace;

@@ -110,6 +110,17 @@ def test_an_optimiser(gpu):
         np.testing.assert_array_equal(value, newer[name], err_msg=name)
 
 
+def test_an_average_begins_with_all_weights_or_not_at_all(gpu):
+    model = network().to(gpu)
+    average = nn.EMA(model, 0.5)
+    with memory_left(gpu, 1200), too_little("the average of the weights"):
+        average.update()
+    assert average.state_dict().keys() == {"steps"}
+    average.update()
+    with average.applied():
+        same_state(model, network().state_dict())
+
+
 def test_a_training_goes_on_when_there_is_memory_again(gpu, monkeypatch):
     """Wherever a step fails, in a derivative with some gradients there already, too: it is done anew."""
     monkeypatch.setenv("MINICNN_GRAPH", "0")
