@@ -66,6 +66,7 @@ def test_links_to_what_is_no_page_become_words():
 
 def test_broken_links_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
+        '<img src="data:image/png;base64,AAAA">\n'
         '<a href="b.html#here"></a><a href="b.html#there"></a><a href="c.html"></a><img src="https://x.org/y.png">'
     )
     (tmp_path / "b.html").write_text('<h1 id="here"></h1><a href="#here"></a><a href="https://x.org"></a>')
