@@ -10,6 +10,7 @@ pytest.importorskip("pygments", reason="pip install sphinx")
 sys.path.insert(0, str(ROOT / "site"))
 import annotated  # noqa: E402
 import build  # noqa: E402
+import notebook  # noqa: E402
 
 SOURCE = '''"""What it is about."""
 
@@ -66,6 +67,7 @@ def test_links_to_what_is_no_page_become_words():
 
 def test_broken_links_are_found(tmp_path):
     (tmp_path / "a.html").write_text(
+        '<img src="data:image/png;base64,AAAA">\n'
         '<a href="b.html#here"></a><a href="b.html#there"></a><a href="c.html"></a><img src="https://x.org/y.png">'
     )
     (tmp_path / "b.html").write_text('<h1 id="here"></h1><a href="#here"></a><a href="https://x.org"></a>')
@@ -74,6 +76,18 @@ def test_broken_links_are_found(tmp_path):
         "a.html -> c.html",
         "a.html -> https://x.org/y.png",
     ]
+
+
+def test_what_a_cell_prints_is_one_block_that_nothing_within_it_ends(tmp_path):
+    """A kernel sends what is printed in as many messages as it likes; some of it is Markdown with code of its own."""
+    messages = ["one\n", "two\n```\nthree\n```\n"]
+    printed = [{"output_type": "stream", "name": "stdout", "text": text} for text in messages]
+    warning = {"output_type": "stream", "name": "stderr", "text": "a warning"}
+    figures = [{"output_type": "display_data", "data": {"image/png": data}} for data in ("AAAA", "BBBB")]
+    found = list(notebook.shown([printed[0], warning, printed[1], *figures], tmp_path, "n"))
+    assert found[0] == "````text\none\ntwo\n```\nthree\n```\n````"
+    assert found[1:] == [f"![A figure of this notebook](n-{i}.png)" for i in (1, 2)]
+    assert (tmp_path / "n-1.png").read_bytes() != (tmp_path / "n-2.png").read_bytes()
 
 
 @pytest.mark.slow
