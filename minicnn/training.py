@@ -98,11 +98,12 @@ class Trainer:
         average: EMA | None = None,
     ):
         own = {id(value) for _, value in model.named_state()}
-        if not all(id(p) in own for p in optimiser.parameters):
-            raise ValueError(
-                "Trainer: the optimiser has parameters that the model does not have, which would not be trained; make "
-                "a new one with model.parameters()"
-            )
+        averaged = [] if average is None else [value for _, value in average.model.named_state()]
+        for what, values in (("optimiser", optimiser.parameters), ("average", averaged)):
+            if not all(id(value) in own for value in values):
+                raise ValueError(
+                    f"Trainer: the {what} has parameters that the model does not have; make a new one of this model"
+                )
         self.smoothing, self.average = smoothing, average
         self.device, self.cluster = as_device(device), cluster
         self.model, self.optimiser = model.to(self.device), optimiser

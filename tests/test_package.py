@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import minicnn
 
@@ -128,9 +129,21 @@ def test_messages_advise_packages_that_exist_and_are_meant():
 
 def test_hooks_and_workflows_run_what_the_gate_runs():
     """In one place, .ci/run: so they cannot disagree."""
-    assert "run: .ci/run" in (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    assert "entry: .ci/run" in (ROOT / ".pre-commit-config.yaml").read_text()
-    assert "entry: make lint" in (ROOT / ".pre-commit-config.yaml").read_text()
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    minimum = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"].removeprefix(">=")
+    assert minimum in job["strategy"]["matrix"]["python"]
+    (hooks,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert hooks["repo"] == "local"  # nothing is fetched from elsewhere
+    assert {stage: hook["entry"] for hook in hooks["hooks"] for stage in hook["stages"]} == {
+        "pre-commit": "make lint",
+        "pre-push": ".ci/run",
+    }
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    targets = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert "lint" in targets
+    assert set(targets) <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
 
 
 def test_the_change_log_knows_this_version():

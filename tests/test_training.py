@@ -287,16 +287,17 @@ def test_labels_are_looked_at_before_the_images():
     assert not seen
 
 
-def test_the_optimiser_of_another_model_is_refused():
+def test_the_optimiser_and_the_average_of_another_model_are_refused():
     """Else the model would stay as it is, and its loss would be that of a guess, epoch by epoch."""
     batches = Batches(
         DATA.train_images, DATA.train_labels, 32, Normaliser.of(DATA.train_images), Augmentation(), seed=0
     )
-    with pytest.raises(
-        ValueError, match=r"the optimiser has parameters that the model does not have.*model.parameters"
-    ):
-        Trainer(network(0), SGD(network(0).parameters(), lr=0.1), batches, device="cpu", seed=0)
-    model = network(0)
+    model, words = network(0), "has parameters that the model does not have; make a new one of this model"
+    with pytest.raises(ValueError, match=f"the optimiser {words}"):
+        Trainer(model, SGD(network(0).parameters(), lr=0.1), batches, device="cpu", seed=0)
+    optimiser = SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ValueError, match=f"the average {words}"):
+        Trainer(model, optimiser, batches, device="cpu", seed=0, average=nn.EMA(network(0)))
     part = SGD(model.parameters()[:1], lr=0.1)
     model.freeze()  # also after the optimiser was made
     Trainer(model, part, batches, device="cpu", seed=0)

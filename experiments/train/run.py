@@ -92,7 +92,7 @@ class Run:
 
     # Weights.
 
-    def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
+    def model(self, device: str | Device, *, untrained: int | None = None) -> Sequential:
         """The network with the weights behind its results; or as it would start with the seed `untrained`."""
         model = replace(self.settings, seed=self.settings.seed if untrained is None else untrained).build_model()
         if untrained is None:
@@ -148,7 +148,7 @@ class Run:
             return read_colours(self.folder).normaliser
         return Normaliser.of(data.train_images[self.training_images(data)])
 
-    def classifier(self, device: Device, where: Path | None = None) -> Classifier:
+    def classifier(self, device: str | Device, where: Path | None = None) -> Classifier:
         """Its network with what it takes to ask it about pictures.
 
         where    has the data set, if its folder is from an older version: mean and classes are then found there
@@ -250,8 +250,9 @@ def _expand(folder: Path) -> list[Path]:
     raise UsageError(f"{folder} is not the folder of a run: it has no config.json{hint}")
 
 
-def open_run(folder: Path, *, finished: bool = True) -> Run:
+def open_run(folder: str | Path, *, finished: bool = True) -> Run:
     """The run of one network in a folder; `finished` requires that it has results."""
+    folder = Path(folder)
     if not (folder / "config.json").exists():
         raise UsageError(f"{folder} is not the folder of a run: it has no config.json")
     config = read_json(folder / "config.json")

@@ -39,6 +39,8 @@ def write(
     """
     path = Path(path)
     _check(path, SUFFIXES, "networks are written to")
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write {path}: there is no folder {path.parent}; make it first")
     atomic_write_bytes(path, WRITERS[path.suffix](model, input_shape, dict(about or {})))
 
 

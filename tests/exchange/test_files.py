@@ -59,3 +59,8 @@ def test_files_that_cannot_be_read(tmp_path, name, content, words):
 def test_unknown_endings_are_refused(tmp_path, model):
     with pytest.raises(DataError, match="networks are written to .onnx, .safetensors, .pt, .pth files"):
         write(model, SHAPE, tmp_path / "model.h5")
+
+
+def test_a_missing_folder_is_named(tmp_path, model):
+    with pytest.raises(DataError, match="there is no folder .*nowhere; make it first"):
+        write(model, SHAPE, tmp_path / "nowhere" / "model.safetensors")

@@ -6,6 +6,7 @@ import pytest
 from minicnn import Parameter, Stream, Tape, Tensor, nn, ops
 from minicnn.backend import CPU
 from minicnn.gradcheck import check_gradient
+from minicnn.optim import SGD
 from minicnn.training import Trainer
 from tests.devices import on_devices
 
@@ -156,11 +157,11 @@ def test_dropout_in_training_needs_a_stream_and_in_evaluation_does_nothing():
         ValueError, match=r'random bits: .* stream=Stream\(seed\).child\("dropout"\).at\(step\)\)'
     ) as error:
         nn.Dropout(0.5)(x, train=True)
-    model, seed, step = nn.Sequential(nn.Dropout(0.5)), 3, 7  # what it advises gives the Trainer's masks
+    model, seed, step = nn.Sequential(nn.Dropout(0.5), nn.Conv2d(x.shape[3], 1, 1)), 3, 7
     advised = eval(
         str(error.value).split(": ")[-1], {"model": model, "x": x, "seed": seed, "step": step, "Stream": Stream}
     )
-    trainer = Trainer(model, None, [], device=CPU, seed=seed)
+    trainer = Trainer(model, SGD(model.parameters(), 0.1), [], device=CPU, seed=seed)  # whose masks it advises
     np.testing.assert_array_equal(advised.data, model(x, train=True, stream=trainer.dropout.at(step)).data)
     assert nn.Dropout(0.5)(x).data is x
     assert nn.Dropout(0.0)(x, train=True).data is x
