@@ -7,6 +7,7 @@ each layer stand Gaussian filters of the same shape and norm.  The theory is in 
 
 examples:
   python -m experiments.injectivity --run runs/relu --run runs/avr --run runs/crelu-half
+  python -m experiments.injectivity --weights relu-base crelu-half    networks that come with minicnn
   python -m experiments.injectivity --run docs/results/cifar10-convpool-half-crelu-x0.25-short10-seed0 --subset 20
 
 Writes injectivity.csv (one row per layer and kind of filters) and injectivity.png (singular values).

@@ -13,6 +13,7 @@ simulated without a network.
 and without, for CReLU, ReLU and AVR networks, beside the other two methods where they apply; it makes no ratios.
 
 examples:
+  python -m experiments.reconstruction --weights crelu-half    a network that comes with minicnn
   python -m experiments.reconstruction --run runs/crelu-half
   python -m experiments.reconstruction --method joint --run runs/crelu-half --run runs/relu --layers conv2,conv3,conv4
   python -m experiments.reconstruction --run runs/crelu-half --image cat.jpg --image dog.png

@@ -305,6 +305,17 @@ def test_the_table_of_joint_reconstruction():
             expected.append(f"{ratio:.3f}, {f'{psnr:.1f} dB' if psnr < 200 else 'exact'}" if by else "-")
             seconds += [f"{time:.1f}" if by else "-"] if method.startswith("joint") else []
         assert shown_cells == expected + seconds, (network, layer)
+    said = " ".join(text.split())
+    short = {(p["layer"], p["method"]): f"{float(p['ratio']):.2f}".lstrip("0") for p in rows_of("joint-deep.csv")}
+    with_switches, without = ([short[f"conv{i}", method] for i in (5, 6)] for method in ("joint", "joint, no switches"))
+    assert f"with switches ({with_switches[0]}) and hardly without ({without[0]})" in said
+    assert f"noise ({with_switches[1]} and {without[1]})" in said
+    for method in ("joint", "joint, no switches"):
+        at_conv4 = [p for p in pictures if (p["layer"], p["method"]) == ("conv4", method)]
+        relu, crelu = (
+            sum(float(p["ratio"]) for p in at_conv4 if p["run"] == run) for run in ("relu-base", "crelu-half")
+        )
+        assert f"factor of {relu / crelu:.1f} in the error" in said
     measured = json.loads((ROOT / "docs" / "theory" / "joint-widths.json").read_text())
     assert len(cells(by_width)) == 9
     for width, layer, *shown_cells in cells(by_width):
