@@ -29,7 +29,7 @@ const pathView = {
   show() {
     const { found } = this.state, at = found.findIndex(one => one.layer.name === this.chosen);
     const { y: z } = found[at], next = found[at + 1];
-    const filters = z.channels, two = next && next.layer.kind === "crelu";
+    const filters = z.channels, activation = next && next.layer.kind;
     const count = this.all ? filters : Math.min(filters, SHOWN);
     const most = new Float32Array(filters); // the strongest response of each filter
     z.data.forEach((value, i) => { most[i % filters] = Math.max(most[i % filters], Math.abs(value)); });
@@ -41,12 +41,14 @@ const pathView = {
     };
     const cells = Array.from({ length: count }, (_, f) => element("figure", { class: "phases" },
       mapCanvas(both, f, most[f], blue, `filter ${f + 1}, positive phase`),
-      mapCanvas(both, filters + f, most[f], orange, `filter ${f + 1}, negative phase${two ? "" : ", which the network drops"}`),
+      mapCanvas(both, filters + f, most[f], orange, `filter ${f + 1}, negative phase${activation === "relu" ? ", which the network drops" : ""}`),
       element("figcaption", {}, String(f + 1))));
     $("path-maps").replaceChildren(...cells);
-    $("path-maps").classList.toggle("dropped", !two);
-    const kept = two ? "CReLU passes both on." : next && next.layer.kind !== "conv" && next.layer.kind !== "mean"
-      ? "ReLU passes the blue ones on and drops the orange ones, which are shown faded." : "These are scores, not features: nothing is dropped.";
+    $("path-maps").classList.toggle("dropped", activation === "relu");
+    const kept = {
+      crelu: "CReLU passes both on.",
+      relu: "ReLU passes the blue ones on and drops the orange ones, which are shown faded.",
+    }[activation] ?? "Nothing is dropped here.";
     $("path-words").textContent =
       `${this.chosen}: ${filters} filters, maps of ${z.height}x${z.width}, each in full colour where its filter responds most. Positive responses (blue) at ${active(1)} of ` +
       `the places, negative ones (orange) at ${active(-1)}. ${kept}`;

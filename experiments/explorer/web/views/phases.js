@@ -4,7 +4,7 @@
 
 /* Of conjugate gradients.  From exact responses conv1 comes back to the last byte, if it may take all that it needs; from
    those that conv2 gives, more steps change little; and a step of conv2 takes much longer. */
-const STEPS = { exact: 200, conv1: 80, conv2: 8 };
+const STEPS = { exact: 400, conv1: 80, conv2: 8 };
 const CLOSE = 0.02; // an error that nobody sees
 
 const phasesView = {
@@ -58,7 +58,9 @@ const phasesView = {
     const from1 = await this.run(one, mine, estimate => this.result("phases-conv1", estimate, x, bytes));
     if (from1 === null) return;
     this.done("phases-conv1", from1, x, bytes);
-    $("phases-words").textContent = `${said} ` + (ratio(x, from1) > CLOSE ? "That is not enough: some of the picture does not come back."
+    $("phases-words").textContent = `${said} ` + (ratio(x, from1) > CLOSE
+      ? each < 3 ? "That is too little: some of the picture does not come back."
+        : "From so few, some of the picture does not come back in the steps that this page takes."
       : each === F ? "Nothing is lost." : "The picture still comes back from so many, but the network sees only what is left.");
     // from conv2: first what entered it, then the picture, with what is known of conv1
     const conv2 = this.layers[2], features = rest[1].y;
