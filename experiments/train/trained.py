@@ -60,7 +60,7 @@ class CardRun(Run):
 
     card: Card = field(kw_only=True)
 
-    def model(self, device: Device, *, untrained: int | None = None) -> Sequential:
+    def model(self, device: str | Device, *, untrained: int | None = None) -> Sequential:
         if untrained is not None:
             return super().model(device, untrained=untrained)
         return pretrained(self.folder.with_suffix(".npz"), device=device).model
