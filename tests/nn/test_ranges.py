@@ -45,7 +45,7 @@ def test_ranges_of_a_pass(monkeypatch):
         started = dict(device.cuda.ranges)
         assert "kernel crelu" in started[FUSED]
         assert "kernel crelu_grad" in started[f"{FUSED}, backward"]
-        assert started["0 GlobalAvgPool, backward"] == ["kernel global_avg_pool_grad"]
+        assert started["0 GlobalAvgPool, backward"] == ["kernel global_avg_pool_grad_vector"]
         assert started[INNER] == started["0 GlobalAvgPool"] + started["1 Linear"] != []
         assert not any("cross_entropy" in launch for launches in started.values() for launch in launches)
 

@@ -3,7 +3,7 @@
 minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
 which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U stays in memory
 until then, with x and w: it is 36 C F numbers, four times as many as a w of 3x3.  The products that transform filters
-are small, and always exact: --precision is about the 36.
+are small, and always exact: the precision that is asked for is that of the 36.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def test_small_columns_are_built_once(filters, small):
         patch.setattr(parallel, "_share", 1 << 18)  # from now on, one image at a time
         ours = our_vjp(device.put(g), (False, True, False))[1]
         np.testing.assert_allclose(ours.get(), vjp(g)[1], rtol=1e-10, atol=1e-12)
-        assert launches.count("kernel unfold") == (1 if small else 1 + len(x))
+        assert len([name for name in launches if name.startswith("kernel unfold")]) == (1 if small else 1 + len(x))
 
 
 def test_dispatch_chooses_them():
