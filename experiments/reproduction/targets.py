@@ -121,7 +121,7 @@ def alexnet(scale: Scale, files: Files) -> list[Step]:
     own = on_pairs(pairing, photographs=False)(scale, files)
     if files.alexnet is None:
         return own
-    makes = (f"{files.alexnet.stem}/histograms.png", f"{files.alexnet.stem}/filters.png")
+    makes = tuple(f"{files.alexnet.stem}/{name}" for name in ("summary.json", "histograms.png", "filters.png"))
     given = Analysis(ALEXNET, "experiments.pairing", ("--draws", "20"), file=files.alexnet, makes=makes)
     return [given, *own]
 

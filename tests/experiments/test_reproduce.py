@@ -399,17 +399,27 @@ def test_trainings_on_generated_pictures_are_not_taken_for_others():
 
 
 def test_an_analysis_is_made_again_when_its_file_has_changed(tmp_path):
+    """Or has another name, which its results are found by: also in an archive, which has no pictures."""
+
+    def looks_at(path):
+        steps = steps_of([TARGETS["figure1"]], tiny(), Files(alexnet=path))
+        (found,) = (step for step in steps if isinstance(step, Analysis) and step.file)
+        return found
+
     path, root = tmp_path / "alexnet.npz", tmp_path / "out"
     path.write_bytes(b"one")
-    (step,) = (
-        s for s in steps_of([TARGETS["figure1"]], tiny(), Files(alexnet=path)) if isinstance(s, Analysis) and s.file
-    )
+    step = looks_at(path)
     for name in (*step.makes, "stamp.json"):
         (step.folder(root) / name).parent.mkdir(parents=True, exist_ok=True)
         (step.folder(root) / name).write_text(json.dumps(Records(root).stamp(step)))
     assert Records(root).done(step)
+    for picture in root.rglob("*.png"):
+        picture.unlink()
+    archive = Records(tmp_path / "new", [root])
+    assert archive.done(step)
+    assert not archive.done(looks_at(Path(shutil.copy(path, tmp_path / "another.npz"))))
     path.write_bytes(b"two")
-    assert not Records(root).done(step)
+    assert not archive.done(step)
 
 
 def test_two_at_once_in_a_folder_are_refused(tmp_path):
