@@ -22,6 +22,7 @@ def main():
     cuda_cpu.install()
     from minicnn import backend, models
     from minicnn.cuda import CupyCuda
+    from minicnn.fast import graph
     from minicnn.optim import SGD
     from minicnn.training import Trainer
     from tests.fast.cuda.test_training import source
@@ -29,7 +30,8 @@ def main():
     CupyCuda.module = lambda self, text, options: self.cupy.RawModule(
         code=text, options=options
     )  # looks at no arguments
-    Trainer._fetch = lambda self, pending: pending.clear()  # there are no numbers
+    Trainer._fetch = lambda self, pending: pending.clear()  # there are no numbers,
+    graph._same_bits = lambda a, b: True  # and none to compare
 
     def trainer():
         model = models.convpool("crelu", "half").initialise(0)
