@@ -16,7 +16,8 @@ bound, then tries x + d cut to the box; steps cross pieces freely. The damping f
 grows by 4 after one that does not (Levenberg, Marquardt), for every image by itself.
 
 **Start.** Noise around the middle of the box, and not the middle itself: in a picture of one colour all cells of a
-pooling window tie, so that the piece that a pool chooses is the right one in no direction, and no step helps.
+pooling window tie (away from padding).  Without known switches the pool chooses the first of them, and that piece is
+right only where this cell grows most: where a maximum must fall, lowering one cell does not help, and no step is taken.
 """
 
 from __future__ import annotations

@@ -140,6 +140,19 @@ def test_three_points(values):
     assert X.mean() <= 4 / 3 * M.mean() + SLACK
 
 
+def test_the_bounds_of_three_points_are_too_weak_on_four():
+    """Those of steps 1 and 2: P(v) is at most the largest of min(M(t), M(t v)), and with one plus at most min M."""
+    M, P, _, _ = suprema(np.array([[1.0, 1, 1, 1], [1, 1, -1, -1], [1, -1, 1, -1]]))
+    of = {tuple(signs): value for signs, value in zip(cube(4), M, strict=True)}
+    allowed = 0.0
+    for v, p in zip(cube(4), P, strict=True):
+        pairs = max(min(value, of[tuple(np.array(t) * v)]) for t, value in of.items())
+        bound = {-4: 0.0, -2: M.min()}.get(v.sum(), pairs)
+        assert p <= bound
+        allowed += bound**2
+    assert (allowed, M.sum() ** 2 / 16, (P**2).sum()) == (128, 100, 32)
+
+
 @given(st.lists(st.floats(0, 1), min_size=4, max_size=4))
 def test_the_polynomial_of_three_points(numbers):
     """(a+b+c+d)^2/2 - (a^2 + b^2 + 2 c^2 + 3 d^2) >= 0 for a >= b >= c >= d >= 0, a <= b + c + d."""
