@@ -49,7 +49,9 @@ def main(arguments: list[str]) -> int:
         data = load(network.dataset, args.data)
     network.check_data(data)
     made, arrays = content(network, others, data, args.images)
-    text = page(made, arrays, label=f"{network.label}, trained on {data_name(network.dataset)}", run=network.name)
+    right = "; ".join(f"{one.label} is right about {100 - one.stated:.1f} %" for one in (network, *others))
+    label = f"{network.label}, trained on {data_name(network.dataset)} (of its test pictures, {right})"
+    text = page(made, arrays, label=label, run=network.name)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     atomic_write_text(args.out, text)
     print(f"{args.out}: {len(text) / 1e6:.1f} MB; open it in a browser")

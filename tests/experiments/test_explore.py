@@ -239,7 +239,7 @@ def error_of(browser, name):
 
 def test_a_click_on_a_layer_shows_its_maps(page):
     page.click("input[value=conv3]")
-    assert text(page, "path-words").startswith("conv3: 8 filters, maps of 16x16,")
+    assert text(page, "path-words").startswith("conv3: 8 filters, maps of 16x16;")
     assert page.run("document.querySelectorAll('#path-maps canvas').length") == 16
 
 
@@ -249,6 +249,10 @@ def test_without_the_negative_phase_less_comes_back(page):
     settle(page)
     assert error_of(page, "phases-conv1") > before + 0.1
     assert "does not come back" in text(page, "phases-words")
+    page.click("#phases-plus")
+    settle(page)
+    assert "Nothing is kept, so nothing comes back" in text(page, "phases-words")
+    page.click("#phases-plus")
     page.click("#phases-minus")
     settle(page)
     assert error_of(page, "phases-conv1") == pytest.approx(before, abs=1e-3)
@@ -285,6 +289,9 @@ def test_pooling_begins_with_a_signal_that_loses_something(page):
     page.run("document.querySelector('#pooling-sliders input').dispatchEvent(new Event('input'))")
     assert page.run("document.querySelector('#pooling-bounds .ours .number').textContent") == "0.000"
     assert text(page, "pooling-words") == ""
+    page.run("document.querySelector('#pooling-sliders input').value = 0")
+    page.run("document.querySelector('#pooling-sliders input').dispatchEvent(new Event('input'))")
+    assert text(page, "pooling-words") == "There is no signal: raise a strength."
 
 
 def test_dragging_a_value_changes_both_sides(page):
@@ -293,8 +300,11 @@ def test_dragging_a_value_changes_both_sides(page):
     assert "1.4142 times" not in text(page, "theorem-words")
     page.click("#theorem-classes button:nth-child(2)")
     assert "The inequality holds here" in text(page, "theorem-words")
+    assert text(page, "theorem-words").endswith("Drag a value below 0.")
+    page.run("document.querySelectorAll('#theorem-classes button')[2].click()")  # with values below 0, and it holds
+    assert "0.9428 times the paper's bound. A counterexample needs" in text(page, "theorem-words")
     page.click("#theorem-point")
-    assert page.run("document.querySelectorAll('#theorem-sliders input').length") == 3
+    assert page.run("document.querySelectorAll('#theorem-sliders input').length") == 12
 
 
 def test_the_keyboard_is_enough(page):
@@ -328,7 +338,7 @@ def test_the_page_says_whether_its_networks_agree_with_the_paper(page, first, me
     said = page.run(f"pairsView.words({json.dumps(networks[::-1])})")
     agree, are = "agree" if first > 0 else "do not agree", "are" if mean > 0 else "are not"
     assert f"conv1 {agree} with the paper" in said
-    assert said.endswith(f"On average over all layers they {are}.")
+    assert said.endswith(f"On average over all layers they {are} ({0.1 + mean:.3f} and 0.100).")
     assert page.run(f"pairsView.words({json.dumps(networks[:1])})") == ""  # nothing to compare with
 
 

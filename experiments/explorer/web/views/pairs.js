@@ -64,7 +64,8 @@ const pairsView = {
     const [ours, theirs] = [own, other].map(one => this.excess(one));
     const agrees = theirs.first > ours.first, compared = `more opposed beyond chance than those of ${own.label}`;
     return `In this page, the filters of conv1 ${agrees ? "agree" : "do not agree"} with the paper: those of ${other.label} are ` +
-      `${agrees ? "" : "not "}${compared}. On average over all layers they ${theirs.mean > ours.mean ? "are" : "are not"}.`;
+      `${agrees ? "" : "not "}${compared}. On average over all layers ` +
+      `${theirs.mean > ours.mean ? "they are" : "they are not"} (${theirs.mean.toFixed(3)} and ${ours.mean.toFixed(3)}).`;
   },
 
   /* How many filters have which cosine; a line marks what random filters of the same shape have on average. */

@@ -48,9 +48,9 @@ const pathView = {
     const kept = {
       crelu: "CReLU passes both on.",
       relu: "ReLU passes the blue ones on and drops the orange ones, which are shown faded.",
-    }[activation] ?? "Nothing is dropped here.";
+    }[activation] ?? `No ReLU or CReLU follows ${this.chosen}: nothing is dropped.`;
     $("path-words").textContent =
-      `${this.chosen}: ${filters} filters, maps of ${z.height}x${z.width}, each in full colour where its filter responds most. Positive responses (blue) at ${active(1)} of ` +
+      `${this.chosen}: ${filters} filters, maps of ${z.height}x${z.width}; the strongest response of each has the full colour. Positive responses (blue) at ${active(1)} of ` +
       `the places, negative ones (orange) at ${active(-1)}. ${kept}`;
     $("path-all").hidden = filters <= SHOWN;
     $("path-all").textContent = this.all ? `Show ${SHOWN} filters` : `Show all ${filters} filters`;

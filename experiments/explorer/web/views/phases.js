@@ -59,7 +59,8 @@ const phasesView = {
     if (from1 === null) return;
     this.done("phases-conv1", from1, x, bytes);
     $("phases-words").textContent = `${said} ` + (ratio(x, from1) > CLOSE
-      ? each < 3 ? "That is too little: some of the picture does not come back."
+      ? each === 0 ? "Nothing is kept, so nothing comes back; the classes are what the network says without seeing anything."
+        : each < 3 ? "That is too little: some of the picture does not come back."
         : "From so few, some of the picture does not come back in the steps that this page takes."
       : each === F ? "Nothing is lost." : "The picture still comes back from so many, but the network sees only what is left.");
     // from conv2: first what entered it, then the picture, with what is known of conv1

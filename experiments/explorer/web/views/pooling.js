@@ -39,7 +39,7 @@ const poolingView = {
       const picture = this.toPicture(inner);
       const shown = denormalise(picture, content);
       const note = `error ${ratio(x, picture).toFixed(3)}, ${decibels(psnr(bytes, shown))}` +
-        (inner === picture ? "" : `; in what enters ${conv.name}: ${ratio(entered, inner).toFixed(3)}`);
+        (inner === picture ? "" : `; of the features that enter ${conv.name}, whose maps are pooled: ${ratio(entered, inner).toFixed(3)}`);
       return element("figure", {}, pictureCanvas(shown, `${words}: ${note}`),
         element("figcaption", {}, element("strong", {}, words), element("br"), note));
     });
@@ -72,11 +72,11 @@ const poolingView = {
     $("pooling-signal").replaceChildren(this.chart(x, back));
     $("pooling-bounds").replaceChildren(barTable([["the error, ||x - x'|| / ||x||", error, "ours"],
       ["our bound, sqrt(1 - l/L)", bounds.tight], ["the paper's bound, sqrt((L - l)/l)", bounds.paper]]));
-    $("pooling-words").textContent = bounds.paper >= 1
-      ? "The paper's bound is 1 or more, so it promises nothing: the error is never above 1." : "";
+    $("pooling-words").textContent = norm <= 1e-9 ? "There is no signal: raise a strength." : bounds.paper >= 1
+      ? "The paper's bound is 1 or more, so it promises nothing: x' is a projection of x, whose error is never above 1." : "";
     const places = kept.map(({ filter, sign, shift, value }) =>
       `filter ${filter + 1} ${sign > 0 ? "plus" : "minus"}: ${Math.abs(value).toFixed(2)} at place ${shift}`);
-    $("pooling-kept").textContent = `Of ${2 * (LENGTH - 2)} responses the pool keeps ${kept.length}: ${places.join("; ") || "nothing"}.`;
+    $("pooling-kept").textContent = `Of ${2 * (LENGTH - 2)} responses (2 filters at ${LENGTH - 2} places) the pool keeps ${kept.length}: ${places.join("; ") || "nothing"}.`;
   },
 
   chart(x, back) {

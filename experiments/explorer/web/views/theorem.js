@@ -39,14 +39,17 @@ const theoremView = {
     const found = complexities(this.values), points = this.values[0].length;
     const over = found.crelu > found.identity * (1 + 1e-12);
     $("theorem-result").replaceChildren(barTable([
-      ["the CReLU layer, left side", found.crelu, over ? "wrong" : "ours"],
+      ["the complexity of the CReLU layer", found.crelu, over ? "wrong" : "ours"],
       ["the paper's bound, R(F)", found.identity],
-      ["what is true: (R(F) + R(|F|)) / sqrt 2", (found.identity + found.avr) / Math.SQRT2],
+      ["a bound that holds, (R(F) + R(|F|)) / sqrt 2; |F|: absolute values", (found.identity + found.avr) / Math.SQRT2],
       ["and never more than sqrt 3 R(F)", Math.sqrt(3) * found.identity]]));
+    const negative = this.values.some(values => values.some(v => v < 0));
     const quotient = found.identity ? (found.crelu / found.identity).toFixed(4) : "–";
     $("theorem-words").textContent = found.identity === 0 && found.crelu === 0 ? "All functions are 0." : over
-      ? `The theorem is false here: the left side is ${quotient} times the right one, exactly, over all ${2 ** points} sign vectors.`
-      : `The inequality holds here: the left side is ${quotient} times the right one. Drag a value below 0.`;
+      ? `The theorem is false here: the complexity is ${quotient} times the paper's bound, exactly, over all ${2 ** points} sign vectors.`
+      : `The inequality holds here: the complexity is ${quotient} times the paper's bound. ` + (negative
+        ? "A counterexample needs a function with values of both signs, but not every such class is one."
+        : "Drag a value below 0.");
   },
 };
 
@@ -63,6 +66,6 @@ const subspaceView = {
     $("subspace-result").replaceChildren(barTable([["the mean of ||x_s|| / ||x||, exactly", mean, "ours"],
       ["the paper's sqrt(s/D)", root]], v => v.toFixed(5)));
     $("subspace-words").textContent = s === D ? "The subspace is everything: both are 1."
-      : `The paper's value is too large by ${(100 * (root / mean - 1)).toFixed(2)} %: it takes the root out of the mean.`;
+      : `The paper's value is too large by ${(100 * (root / mean - 1)).toFixed(2)} %: it is the root of the mean of the squares, s/D, and the mean of the roots is smaller.`;
   },
 };
