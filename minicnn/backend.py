@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
@@ -85,6 +85,11 @@ def no_memory_left(where: Device, what: str) -> str:
 def fast_versions() -> bool:
     """Whether minicnn/fast may be used; MINICNN_FAST=0 in the environment leaves only the textbook."""
     return os.environ.get("MINICNN_FAST") != "0"
+
+
+def version_of(textbook: Callable[..., R], faster: Sequence[tuple[Any, Any]], *arrays: Array) -> Callable[..., R]:
+    """For what is not an op: the first of `faster`, [(fits, version)], that fits these arrays, else the textbook."""
+    return next((version for fits, version in faster if fits(*arrays)), textbook) if fast_versions() else textbook
 
 
 CPU = Device("cpu", np, put=np.asarray, get=np.asarray, active=one_blas_thread)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair, op
-from minicnn.backend import Array, array_module, device_of, fast_versions, is_array
+from minicnn.backend import Array, array_module, device_of, is_array, version_of
 
 # [(fits, version)]: faster versions of `wrong_answers`, entered by minicnn/fast/dispatch.py
 FASTER_COUNTS: list[tuple[Callable[[Array], bool], Callable[[Array, Array], Array]]] = []
@@ -67,8 +67,11 @@ def wrong_answers(logits: Array, labels: Array) -> Array:
     It is no op: nothing is differentiated through it.
     """
     with device_of(logits).active():
-        version = next((version for fits, version in FASTER_COUNTS if fast_versions() and fits(logits)), None)
-        return (logits.argmax(axis=1) != labels).sum() if version is None else version(logits, labels)
+        return version_of(_wrong_answers, FASTER_COUNTS, logits)(logits, labels)
+
+
+def _wrong_answers(logits: Array, labels: Array) -> Array:
+    return (logits.argmax(axis=1) != labels).sum()
 
 
 def _log_softmax(x: Array) -> Array:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from minicnn.autodiff import Grads, Pair, check_float, op
-from minicnn.backend import Array, array_module, device_of, fast_versions
+from minicnn.backend import Array, array_module, device_of, version_of
 from minicnn.cluster import Part
 from minicnn.ops.reduce import sum_to_channels
 from minicnn.parallel import sum_over_batch
@@ -26,8 +26,7 @@ def batch_moments(x: Array, part: Part | None = None) -> tuple[Array, Array]:
     if x.ndim < 2 or count == 0:
         raise ValueError(f"batch_moments: x must have shape (N, ..., C) and not be empty, got {x.shape}")
     with device_of(x).active():  # as Op.pair does for ops; this is not one
-        chosen = next((version for fits, version in FASTER_MOMENTS if fast_versions() and fits(x)), _moments)
-        return chosen(x, part, count)
+        return version_of(_moments, FASTER_MOMENTS, x)(x, part, count)
 
 
 def _moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
@@ -51,12 +50,12 @@ def _moments(x: Array, part: Part, count: int) -> tuple[Array, Array]:
 def update_running(running: tuple[Array, Array], now: tuple[Array, Array], momentum: float, unbiased: float) -> None:
     """running = (1 - momentum) running + momentum now, in place: of the mean, and of the variance times `unbiased`."""
     with device_of(running[0]).active():
-        fast = fast_versions() and next((one for fits, one in FASTER_RUNNING if fits(running[0], now[0])), None)
-        if fast:
-            fast(running, now, momentum, unbiased)
-            return
-        for kept, value in zip(running, (now[0], now[1] * unbiased), strict=True):
-            kept[...] = (1 - momentum) * kept + momentum * value
+        version_of(_update_running, FASTER_RUNNING, running[0], now[0])(running, now, momentum, unbiased)
+
+
+def _update_running(running: tuple[Array, Array], now: tuple[Array, Array], momentum: float, unbiased: float) -> None:
+    for kept, value in zip(running, (now[0], now[1] * unbiased), strict=True):
+        kept[...] = (1 - momentum) * kept + momentum * value
 
 
 def part_and_count(x: Array, part: Part | None) -> tuple[Part, int]:
