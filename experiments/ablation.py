@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
-from experiments.cli.environment import processor
+from experiments.cli.environment import processor, products
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         }
         for own in wanted.values():
             own[0].check()
-    device = get_device(args.device)
+    device = get_device(args.device, products=args.precision)
     one = wanted[next(iter(NETWORKS)), "hour"][0]
     what = f"{one.epochs} epochs, {args.hold_out} images held out, {args.seeds} seeds, {device}"
     print(f"{len(wanted) * args.seeds} trainings: {len(args.changes)} rows, {len(NETWORKS)} networks, {what}.")
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         data = load(args.dataset, args.data)
     line = command(MODULE, arguments)
     named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
-    variants = Variants(named, args.out, ("hold_out_error", "seconds"), args.hold_out)
+    variants = Variants(named, args.out, ("hold_out_error", "seconds"), args.hold_out, products(device))
     results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
     errors = {
         key: {seed: r["hold_out_error"] for seed, r in own.items()}

@@ -69,7 +69,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser().parse_args(arguments)
     asked: CifarSettings = asked_settings(CifarSettings, args)
     check_protocol(args, asked.images)
-    device = get_device(args.device, cluster, precision=args.precision)
+    device = get_device(args.device, cluster, products=args.precision)
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     finished = cluster.on_root((folder / "result.json").exists)
     if not args.dry_run:  # before anything is computed, in case it is not there

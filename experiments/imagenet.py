@@ -74,7 +74,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args.workers = cores_of_a_rank(cluster) if args.workers is None else args.workers
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
-    device = get_device(args.device, cluster, precision=args.precision)
+    device = get_device(args.device, cluster, products=args.precision)
     if args.run:
         return use(args, device, cluster)
     asked: ImagenetSettings = asked_settings(ImagenetSettings, args)

@@ -29,7 +29,7 @@ from experiments.benchmarks.comparison import best_of, compare, competing
 from experiments.benchmarks.contenders import missing
 from experiments.benchmarks.networks import NetworkCase
 from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
-from experiments.cli.environment import processor
+from experiments.cli.environment import processor, products
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
@@ -65,14 +65,14 @@ def main(arguments: list[str]) -> int:
         wanted = {name: settings(args, name) for name in args.variants}
         for own in wanted.values():
             own[0].check()
-    device = get_device(args.device)
+    device = get_device(args.device, products=args.precision)
     first = wanted[args.variants[0]][0]
     print(f"{len(wanted)} variants, {args.seeds} seeds, {first.epochs} epochs in batches of {first.batch}, {device}.")
     if args.dry_run:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = load(args.dataset, args.data)
-    variants = Variants(wanted, args.out, ("test_error", "test_error_mirrored", "seconds"))
+    variants = Variants(wanted, args.out, ("test_error", "test_error_mirrored", "seconds"), products=products(device))
     line = command(MODULE, arguments)
     results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
     table = Table(COLUMNS, [summary(name, wanted[name][0], [*results[name].values()]) for name in wanted])

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from minicnn.precision import precision
+
 Array = Any  # an array of the device
 
 
@@ -77,29 +79,13 @@ class Cuda(Protocol):
         """Whether there is memory for what was computed so far to be done a second time, in other memory."""
 
 
-PRECISION = "MINICNN_PRECISION"  # the variable that says how exact float32 products are: a key of COMPUTE_32F
-
 # Numbers of cuBLAS's interface
 R_32F, R_64F = 0, 1
-COMPUTE_32F = {"float32": 68, "tf32": 77, "bf16": 75}  # in the last two, tensor cores: factors rounded to 10 or 7 bits
+COMPUTE_32F = {"float32": 68, "tf32": 77, "bf16": 75}  # as in minicnn/precision.py
 COMPUTE_64F = 70
 GEMM_DEFAULT = -1
 _SINGLE = (R_32F, ctypes.c_float(1), ctypes.c_float(0))  # its type, one, zero
 _DOUBLE = (R_64F, ctypes.c_double(1), ctypes.c_double(0))
-
-
-def precision() -> str:
-    """How exact float32 matrix products on a GPU are."""
-    name = os.environ.get(PRECISION, "float32")
-    if name not in COMPUTE_32F:
-        raise ValueError(f"{PRECISION} must be one of {', '.join(COMPUTE_32F)}, got {name!r}")
-    return name
-
-
-def set_precision(name: str) -> None:
-    """From now on, float32 matrix products on a GPU, in this process and those that it starts, are that exact."""
-    os.environ[PRECISION] = name
-    precision()
 
 
 def gemm_of(cupy: Any) -> Callable[..., None]:

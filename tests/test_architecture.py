@@ -15,6 +15,7 @@ SOURCES = sorted((ROOT / "minicnn").rglob("*.py"))
 
 # Imports point from later lines to earlier ones.  A package may import from itself.
 ORDER = [
+    {"precision"},
     {"blas", "console", "cuda"},
     {"backend", "schedule", "checkpoint"},
     {"parallel", "random"},

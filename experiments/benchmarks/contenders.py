@@ -20,7 +20,9 @@ from experiments.benchmarks.timing import Call
 from minicnn import nn, ops
 from minicnn.autodiff import Tape
 from minicnn.backend import CPU
+from minicnn.fast.native.library import bf16_is_fast, problem
 from minicnn.optim import SGD
+from minicnn.precision import use_precision
 from minicnn.random import Stream
 
 
@@ -110,16 +112,31 @@ class Contender:
 
 
 class Ours(Contender):
+    def obstacle(self) -> str:
+        if self.precision == "float32":
+            return ""
+        if (why := problem()) is not None:
+            return f"it needs the kernels in C: {why}"
+        return "" if bf16_is_fast() else "this processor has no instructions for it, so float32 is faster"
+
     def layer(self, case: LayerCase) -> Call:
         def forward_and_backward() -> list[np.ndarray]:
             with CPU.active():
                 return case.values(case.op.pair)
 
-        return forward_and_backward
+        return self._in_precision(forward_and_backward)
 
     def network(self, case: NetworkCase) -> Call:
         model = case.network.build()
-        return training_step(model, case.x, case.labels) if case.training else lambda: [model(case.x).data]
+        step = training_step(model, case.x, case.labels) if case.training else lambda: [model(case.x).data]
+        return self._in_precision(step)
+
+    def _in_precision(self, call: Call) -> Call:
+        def within() -> Any:
+            with use_precision(self.precision):
+                return call()
+
+        return within
 
 
 def training_step(model: nn.Sequential, x: Any, labels: Any) -> Call:
@@ -136,4 +153,4 @@ def training_step(model: nn.Sequential, x: Any, labels: Any) -> Call:
     return step
 
 
-VARIANTS = (Ours("ours"),)
+VARIANTS = (Ours("ours"), Ours("ours", precision="bf16"))

@@ -14,15 +14,16 @@ from typing import Any
 
 import minicnn
 from experiments.cli.parser import Parser
-from minicnn import cuda
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
 from minicnn.checkpoint import CheckpointError
 from minicnn.cluster import ALONE, Communicator
 from minicnn.console import reader_gone
 from minicnn.data.dataset import DataError
 from minicnn.fast.dispatch import forced_convolution
+from minicnn.fast.native import library
 from minicnn.mpi import launched, launcher
 from minicnn.parallel import threads
+from minicnn.precision import precision, set_precision
 from minicnn.training import Interrupted, TrainingError
 
 
@@ -100,7 +101,7 @@ def check_environment() -> None:
     with usage_errors():
         threads()
         forced_convolution()
-        cuda.precision()
+        precision()
 
 
 def fail(message: str, code: int = 1) -> int:
@@ -120,24 +121,35 @@ def command(module: str, arguments: Sequence[str], before: Sequence[str] = (), *
     return shlex.join([*before, *program(module), *arguments, *again])
 
 
-def get_device(name: str, cluster: Communicator = ALONE, *, precision: str | None = None) -> minicnn.Device:
+def get_device(name: str, cluster: Communicator = ALONE, *, products: str | None = None) -> minicnn.Device:
     """The device that --device names; the ranks on a machine take its GPUs in turn.
 
-    precision    of its matrix products, as --precision says; None: as the environment does
+    products    how exact they are, as --precision says; None: as the environment does
     """
-    if precision is not None:
-        cuda.set_precision(precision)
+    if products is not None:
+        set_precision(products)
     if cluster.size > 1 and name in ("auto", "gpu") and (count := gpu_count()):
         own = cluster.local_rank % count
         name = f"gpu:{own}" if name == "gpu" or gpu_problem(own) is None else "cpu"
     with usage_errors():
         device = minicnn.device(name)
-    if precision not in (None, "float32") and device.cuda is None:
-        raise UsageError(f"--precision {precision} is for a GPU: on a CPU, products are float32")
+    if products is not None and device.cuda is None:
+        check_products_of_cpu(products)
     kinds = {kind.partition(":")[0] for kind in cluster.gather(device.name)}
     if len(kinds) > 1:
         raise UsageError("some ranks have a working GPU and others have none: use --device cpu, or fewer ranks")
     return device
+
+
+def check_products_of_cpu(name: str) -> None:
+    """UsageError if --precision asks for what a CPU cannot do; a word if it will not be worth it."""
+    if name == "tf32":
+        raise UsageError("--precision tf32 is for a GPU: on a CPU, choose float32 or bf16")
+    if name == "bf16":
+        if (problem := library.problem()) is not None:
+            raise UsageError(f"--precision bf16 on a CPU needs the kernels in C: {problem}")
+        if not library.bf16_is_fast():
+            print("This processor has no instructions for bf16: --precision float32 is faster.", file=sys.stderr)
 
 
 class StopSignal:

@@ -13,8 +13,8 @@ from typing import Any
 
 import minicnn
 from minicnn.backend import CPU, fast_versions
-from minicnn.cuda import precision
 from minicnn.fast.native.library import problem
+from minicnn.precision import precision
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
 
@@ -67,8 +67,17 @@ def environment(device: minicnn.Device) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "device": str(device),
         "fast": os.environ.get("MINICNN_FAST", "1"),
-        "native": device is CPU
-        and fast_versions()
-        and problem() is None,  # runs before there were kernels in C lack it
-        "precision": precision(),  # older runs have "tf32", which was "0" in all that are kept
+        "native": native(device),  # runs before there were kernels in C lack it
+        "precision": products(device),  # older runs have "tf32", which was "0" in all that are kept
     }
+
+
+def native(device: minicnn.Device) -> bool:
+    """Whether kernels in C compute there."""
+    return device is CPU and fast_versions() and problem() is None
+
+
+def products(device: minicnn.Device) -> str:
+    """How exact they are there, which may not be what was wished for: NumPy knows no bf16, and no CPU knows tf32."""
+    wished = precision()
+    return wished if device.cuda is not None or (native(device) and wished == "bf16") else "float32"

@@ -31,10 +31,16 @@ PREDICTIONS = "predictions.npz"
 
 
 def write_config(
-    folder: Path, ours: dict[str, Any], added: dict[str, Any], resume: bool, more: Callable[[], dict[str, Any]]
+    folder: Path,
+    ours: dict[str, Any],
+    added: dict[str, Any],
+    resume: bool,
+    products: str,
+    more: Callable[[], dict[str, Any]],
 ) -> None:
     """Write config.json, or check that the one there describes the same training; `added` is Settings.ADDED.
 
+    products  how exact they are; what is written has it in its environment
     more()    what else is written, and is not compared
     """
     path = folder / "config.json"
@@ -47,6 +53,7 @@ def write_config(
     there = added | stored["settings"]
     pairs = [(name, there.get(name), value) for name, value in ours["settings"].items()]
     pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]
+    pairs.append(("precision", stored.get("environment", {}).get("precision", "float32"), products))
     different = [f"{name}: {there} there, {here} here" for name, there, here in pairs if there != here]
     if different:
         raise UsageError(

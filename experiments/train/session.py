@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from experiments.cli.app import UsageError
-from experiments.cli.environment import environment
+from experiments.cli.environment import environment, products
 from experiments.cli.files import locked, write_csv, write_json
 from experiments.cli.progress import EpochBar
 from experiments.train.folder import read_result, write_config
@@ -189,7 +189,7 @@ def run_job(
                 where = {**environment(device), "ranks": cluster.size}
                 return {**job.for_predictions(), "environment": where, "command": command}
 
-            write_config(folder, description, job.settings.ADDED, resume, more)
+            write_config(folder, description, job.settings.ADDED, resume, products(device), more)
             if result.exists():  # perhaps by the process that had the lock before
                 job.upgrade()
                 return read_result(folder), True

@@ -19,10 +19,10 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored, result_folder
-from minicnn.cuda import COMPUTE_32F
 from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
+from minicnn.precision import NAMES
 from minicnn.random import Stream
 from reference.paper import CORRECTIONS, Key
 
@@ -184,7 +184,10 @@ def training_parser(kind: type[Settings], description: str | None) -> tuple[argp
     training.add_argument("--device", default="auto", help="auto (a GPU if one works), cpu, gpu or gpu:N")
     processes_option(training)
     training.add_argument(
-        "--precision", choices=tuple(COMPUTE_32F), help="GPU: tf32 and bf16 make products faster and less exact"
+        "--precision",
+        choices=NAMES,
+        help="bf16 (on processors with AVX512-BF16, and GPUs) and tf32 (GPUs) make products faster and less exact; "
+        "default float32",
     )
     return p, groups
 

@@ -26,6 +26,7 @@ from experiments.train.protocols import follow, plain
 from experiments.train.session import run_job
 from minicnn.backend import Device
 from minicnn.data.dataset import Dataset
+from minicnn.precision import NAMES
 
 TRAININGS = "trainings.csv"
 Results = dict[str, dict[int, dict[str, Any]]]  # by variant and seed
@@ -36,6 +37,7 @@ def add_options(p: argparse.ArgumentParser, out: str) -> None:
     p.add_argument("--dataset", choices=("cifar10", "textures"), default="cifar10", help="default cifar10")
     p.add_argument("--data", type=Path, help="folder or archive with CIFAR-10 (default: the cache, else download)")
     p.add_argument("--device", default="auto", help="auto, cpu, gpu or gpu:N")
+    p.add_argument("--precision", choices=NAMES, help="of products, as in experiments.cifar; default float32")
     p.add_argument("--out", type=result_folder, default=Path(out), help=f"default {out}")
     p.add_argument(
         "--import",
@@ -54,12 +56,14 @@ class Variants:
 
     hold_out    images kept from training, which judge
     kept        the numbers of a result that trainings.csv has
+    products    how exact they are (minicnn/precision.py)
     """
 
     wanted: Mapping[str, Sequence[CifarSettings]]
     out: Path
     kept: Sequence[str]
     hold_out: int = 0
+    products: str = "float32"
 
     def run(
         self, data: Dataset, *, device: Device, line: str, known: Path | None = None, report: bool = False
@@ -74,7 +78,7 @@ class Variants:
         results: Results = {name: {} for name in self.wanted}
         total = sum(map(len, self.wanted.values()))
         for done, (name, one) in enumerate(self._in_turn(), 1):
-            folder = self.out / name.replace(" ", "-") / one.name
+            folder = self.out / name.replace(" ", "-") / f"{one.name}{self._suffix}"
             finished = (folder / "result.json").exists()
             if (found := there.get(self.fingerprint(one))) is not None and not finished:
                 results[name][one.seed] = found
@@ -106,9 +110,14 @@ class Variants:
         write_csv(self.out / TRAININGS, rows)
 
     def fingerprint(self, settings: CifarSettings) -> str:
-        """Equal for trainings with the same settings and as many images held out."""
-        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True)
+        """Equal for trainings with the same settings, as many images held out, and products that are as exact."""
+        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True) + self._suffix
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def _suffix(self) -> str:
+        """What tells trainings with less exact products from others."""
+        return "" if self.products == "float32" else f"-{self.products}"
 
 
 def read_trainings(path: Path, kept: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -13,9 +13,9 @@ from typing import Any
 
 from minicnn import autodiff
 from minicnn.autodiff import OPS, Buffer, Parameter
-from minicnn.cuda import PRECISION
 from minicnn.nn import module
 from minicnn.nn.module import Module
+from minicnn.precision import PRECISION
 
 LAYERS = {"minicnn.nn.module", "minicnn.nn.layers"}  # where the layers are that are known
 SWITCHES = ("MINICNN_FAST", "MINICNN_CONV", PRECISION)  # of the environment, which choose how ops are computed

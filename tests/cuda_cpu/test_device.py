@@ -7,9 +7,10 @@ import pytest
 
 from minicnn import backend, cuda, ops
 from minicnn.backend import DeviceError
-from minicnn.cuda import PRECISION, CupyCuda, WaitingCuda
+from minicnn.cuda import CupyCuda, WaitingCuda
 from minicnn.fast.batches import Slot, StagedBatches
 from minicnn.fast.cuda import kernels
+from minicnn.precision import PRECISION
 from tests import cuda_cpu
 from tests.cuda_cpu.compiler import FUSED
 from tests.fast.cuda.test_batches import batches, same

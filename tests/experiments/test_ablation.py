@@ -10,6 +10,8 @@ import pytest
 from experiments import ablation
 from experiments.cli.app import UsageError
 from experiments.train.variants import Variants
+from minicnn.precision import PRECISION
+from tests.fast.native.ways import needs_compiler
 
 SMALL = shlex.split(
     "--dataset textures --scale 0.03 --subset 200 --hold-out 100 --epochs 1 --device cpu "
@@ -69,6 +71,25 @@ def test_a_report_shows_what_is_finished_and_compares_by_seeds(tmp_path, capsys)
     other = ["--epochs", "2", "--seeds", "2", "--report", "--import", str(tmp_path / "trainings.csv")]
     assert ablation.main([*SMALL, *other]) == 0  # other settings: not these trainings
     assert "+3.00" not in capsys.readouterr().out
+
+
+@needs_compiler
+def test_trainings_with_less_exact_products_are_others(tmp_path, capsys, monkeypatch):
+    """They have folders and rows of their own, and are not taken for each other."""
+    monkeypatch.setenv(PRECISION, "float32")  # so that it is put back
+    small = [*SMALL, "--changes", "hour", "--seeds", "1"]
+    assert ablation.main(small) == 0
+    assert ablation.main([*small, "--precision", "bf16"]) == 0
+    folders = sorted(path.name for path in (tmp_path / "runs/ablation/hour-relu").iterdir())
+    assert len(folders) == 2
+    assert folders[1] == f"{folders[0]}-bf16"
+    known = shutil.copy(tmp_path / "runs/ablation/trainings.csv", tmp_path / "known.csv")
+    capsys.readouterr()
+    other = ["--report", "--out", "other", "--import", str(known)]
+    assert ablation.main([*small, *other, "--precision", "bf16"]) == 0
+    assert capsys.readouterr().out.partition("the recipe")[2].split()[1] == "(1)"
+    assert ablation.main([*small, *other, "--precision", "float32"]) == 0
+    assert capsys.readouterr().out.partition("the recipe")[2].split()[0] == "-"
 
 
 def test_every_change_is_one():

@@ -15,7 +15,7 @@ from experiments.cli.app import StopSignal, UsageError, command, duration, get_d
 from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
-from minicnn.cuda import PRECISION
+from minicnn.precision import PRECISION
 from tests.devices import STANDIN, standin_with_kernels
 
 
@@ -74,15 +74,36 @@ def test_products_are_exact_until_asked_otherwise(monkeypatch):
     with standin_with_kernels() as gpu:
         for name in ("tf32", "bf16", "float32"):
             monkeypatch.setattr("minicnn.device", lambda name: gpu)
-            assert get_device("gpu", precision=name) is gpu
-            assert (os.environ[PRECISION], environment(CPU)["precision"]) == (name, name)
+            assert get_device("gpu", products=name) is gpu
+            assert (os.environ[PRECISION], environment(gpu)["precision"]) == (name, name)
 
 
-def test_a_cpu_has_one_precision(monkeypatch):
+def test_products_on_a_cpu(monkeypatch, capsys):
+    """float32, or bf16 where there are kernels in C; a processor that is slow at it is told apart."""
     monkeypatch.setenv(PRECISION, "float32")
-    assert get_device("cpu", precision="float32") is CPU
-    with pytest.raises(UsageError, match="--precision bf16 is for a GPU"):
-        get_device("cpu", precision="bf16")
+    monkeypatch.delenv("MINICNN_FAST", raising=False)
+    assert get_device("cpu", products="float32") is CPU
+    with pytest.raises(UsageError, match="--precision tf32 is for a GPU: on a CPU, choose float32 or bf16"):
+        get_device("cpu", products="tf32")
+    monkeypatch.setattr("minicnn.fast.native.library.problem", lambda: "there is no C compiler.")
+    with pytest.raises(UsageError, match="--precision bf16 on a CPU needs the kernels in C: there is no C compiler."):
+        get_device("cpu", products="bf16")
+    monkeypatch.setattr("minicnn.fast.native.library.problem", lambda: None)
+    for fast, said in ((True, ""), (False, "no instructions for bf16: --precision float32 is faster")):
+        monkeypatch.setattr("minicnn.fast.native.library.bf16_is_fast", lambda fast=fast: fast)
+        assert get_device("cpu", products="bf16") is CPU
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wished", "native", "recorded"),
+    [("bf16", None, "bf16"), ("bf16", "switched off", "float32"), ("tf32", None, "float32")],
+)
+def test_what_computed_is_recorded_and_not_what_was_wished_for(monkeypatch, wished, native, recorded):
+    monkeypatch.delenv("MINICNN_FAST", raising=False)
+    monkeypatch.setenv(PRECISION, wished)
+    monkeypatch.setattr("experiments.cli.environment.problem", lambda: native)
+    assert environment(CPU)["precision"] == recorded
 
 
 def test_whether_kernels_in_c_computed_a_result_is_kept(monkeypatch):

@@ -12,12 +12,14 @@ import pytest
 from experiments import bench
 from experiments.benchmarks import comparison, contenders, layers, networks, result_tables, sections, timing
 from experiments.cli.app import UsageError
+from tests.fast.native.ways import needs_compiler
 
 
 @pytest.fixture
 def alone(monkeypatch):
-    """None of the other frameworks is installed."""
+    """None of the other frameworks is installed, and nothing is fast in 16 bits."""
     monkeypatch.setattr(contenders, "find_spec", lambda package: package if package in ("minicnn", "numpy") else None)
+    monkeypatch.setattr(contenders, "bf16_is_fast", lambda: False)
 
 
 @pytest.fixture
@@ -173,6 +175,25 @@ def test_everything_runs_alone(alone, small, monkeypatch, tmp_path, capsys):
     assert {"ops", "models", "memory", "scaling", "environment", "peak"} <= set(saved)
     assert saved["models"][0]["images_per_second"] > 0
     assert bench.main(["--read", str(file)]) == 0
+
+
+@needs_compiler
+def test_in_16_bits_our_best_meets_the_best_rival(again, small, monkeypatch):
+    """In float32, float32 alone."""
+    seconds = {"ours": 4.0, "ours bf16": 2.0, "Again": 6.0, "Again bf16": 5.0, "Again, networks": 9.0}
+    monkeypatch.setattr(contenders, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(comparison, "interleaved", lambda calls, *_, **__: {name: [seconds[name]] for name in calls})
+    case = networks.NetworkCase("small", 2, training=False)
+    found = comparison.compare(case, comparison.competing(case.kind), rounds=1)
+    assert [(found[key]["rival"], found[key]["median"]) for key in comparison.RIVALS] == [
+        ("Again", 1.5),
+        ("Again bf16", 2.5),
+    ]
+    errors = [found["contenders"][name]["error"] for name in ("ours", "ours bf16")]
+    assert errors[0] < 1e-5 < 1e-4 < errors[1] < 0.05
+    monkeypatch.setattr(contenders, "bf16_is_fast", lambda: False)
+    why = "this processor has no instructions for it, so float32 is faster"
+    assert f"ours bf16 takes no part: {why}" in contenders.absences()
 
 
 def test_who_is_not_installed_is_named(alone, capsys):

@@ -20,6 +20,7 @@ from experiments.train.cifar import CifarSettings
 from experiments.train.settings import note_resume
 from minicnn.checkpoint import TEMPORARY, load, save
 from minicnn.training import arrays_under
+from tests.fast.native.ways import needs_compiler
 
 ROOT = Path(__file__).parents[2]
 SMALL = shlex.split("--dataset textures --scale 0.03 --subset 96 --epochs 2 --batch 16 --device cpu")
@@ -149,6 +150,14 @@ def test_other_settings_in_the_same_folder_are_refused(finished):
     assert "act: relu there, crelu here" in out.stderr
     assert "seed: 0 there, 5 here" in out.stderr
     assert "Traceback" not in out.stderr
+
+
+@needs_compiler
+def test_other_products_in_the_same_folder_are_refused(finished):
+    folder, _ = finished
+    out = cli(*SMALL, "--precision", "bf16", "--out", "run", cwd=folder.parent)
+    assert out.returncode == 2
+    assert "precision: float32 there, bf16 here" in out.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")

@@ -2,6 +2,9 @@
 
        C (m, n) = A (m, k) B (k, n),  or C += A B
 
+   With BF16 defined, numbers of A and B are rounded to that before they are multiplied (bf16.h); products and sums are
+   floats.
+
    A number of A meets a row of B: it is multiplied with the WIDE columns of a panel.  A and C may have any step between
    rows, and A between columns, so that a transposed matrix, or pixels that a convolution skips, need no copy.  B comes in
    panels of WIDE columns, one after the other in memory or side by side; the rows of the last one, which may have fewer

@@ -10,12 +10,13 @@ import ctypes
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
 from minicnn.fast.cpu.memory import empty
-from minicnn.fast.native.library import available, kernels, lanes
+from minicnn.fast.native.library import available, kernels_with_products, lanes
 from minicnn.fast.native.winograd import ACTIVATIONS, normalised
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad, as_pair
@@ -57,7 +58,7 @@ def conv2d(
 
 def pixels_for(x: np.ndarray, w: np.ndarray, stride: Size, pad: Pad, activation: str | None) -> Pixels:
     geometry = as_pair("conv2d", "stride", stride), as_pad("conv2d", pad)
-    return pixels_of(x.shape, w.shape, x.dtype.char, *geometry, activation)
+    return pixels_of(kernels_with_products(x.dtype), x.shape, w.shape, x.dtype.char, *geometry, activation)
 
 
 conv2d_normalised = normalised(pixels_for)
@@ -82,6 +83,7 @@ class Pixels:
 
     def __init__(
         self,
+        steps_in_c: Any,
         x_shape: tuple[int, ...],
         w_shape: tuple[int, ...],
         dtype: str,
@@ -89,7 +91,7 @@ class Pixels:
         pad: Pad,
         activation: str | None,
     ):
-        self.dtype, self.steps_in_c, self.panel = np.dtype(dtype), kernels(dtype), 2 * lanes(dtype)
+        self.steps_in_c, self.dtype, self.panel = steps_in_c, np.dtype(dtype), 2 * lanes(dtype)
         windows = Windows.of_shape("conv2d", x_shape, w_shape[:2], stride, pad)
         self.n, self.f, self.k = x_shape[0], w_shape[3], math.prod(w_shape[:3])
         self.activation, self.features = ACTIVATIONS[activation], self.f * (2 if activation == "crelu" else 1)
@@ -193,6 +195,6 @@ class Pixels:
         return scratch("columns", (pixels, self.k), self.dtype)
 
 
-pixels_of = lru_cache(maxsize=512)(Pixels)  # the same for every call with these shapes
+pixels_of = lru_cache(maxsize=512)(Pixels)  # the same for every call with this library and these shapes
 
 HOST = np.empty(0)  # where no sums are needed

@@ -1,8 +1,16 @@
 /* What the Python side must know about the build, and a way to notice changes. */
 
 #include "vector.h"
+#ifdef BF16
+#include "bf16.h"
+#else
+#define INSTRUCTIONS 0
+#endif
 
 long lanes(void) { return LANES; }
+
+/* Whether products are in bf16, and the processor has instructions for that. */
+long instructions(void) { return INSTRUCTIONS; }
 
 /* 128 numbers that tell contents of memory apart: two for each of 64 strands, into which its words of 4 bytes are dealt.
    Both are changed by any change of one word, since every step can be undone; that a change of several words leaves both

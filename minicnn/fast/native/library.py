@@ -2,8 +2,9 @@
 
     kernels(np.float32).winograd_input(x, ...)        arrays, None and integers, as the C function takes them
 
-There is a library for each precision.  While a C function runs, other Python threads run too: it does not hold Python's
-lock.  It believes what it is told, so whoever calls it must pass arrays in C order of the right precision and size.
+There is a library for float32, one for float64, and one for float32 whose products are in bf16.  While a C function
+runs, other Python threads run too: it does not hold Python's lock.  It believes what it is told, so whoever calls it
+must pass arrays in C order of the right precision and size.
 
 The compiler is the one that CC names, with options if it has some, else cc, gcc or clang.  Where there is none, or
 where it fails, the versions in NumPy (minicnn/fast/cpu) do the work, and `problem` says why.  With MINICNN_NATIVE=0 in
@@ -35,6 +36,8 @@ from typing import Any
 
 import numpy as np
 
+from minicnn.precision import precision
+
 FOLDER = Path(__file__).parent
 SWITCH = "MINICNN_NATIVE"
 PROCESSOR = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"  # this one
@@ -42,12 +45,18 @@ OPTIONS = ["-O3", PROCESSOR, "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno
 COMPILERS = ("cc", "gcc", "clang")
 PATIENCE = 300  # seconds for the compiler
 SEASON = 90 * 86400  # seconds
-# NumPy's character of a dtype: C's name for it, and for an integer of the same size
-PRECISIONS = {"f": ("float", "int32_t"), "d": ("double", "int64_t")}
+BF16 = "bf16"
+# NumPy's character of a dtype, or BF16: a name, and what makes the C code one for it
+BUILDS = {
+    "f": ("float", ["-DREAL=float", "-DINTEGER=int32_t"]),
+    "d": ("double", ["-DREAL=double", "-DINTEGER=int64_t"]),
+    BF16: ("bf16", ["-DREAL=float", "-DINTEGER=int32_t", "-DBF16"]),
+}
 
 # function: its arguments, p for an array (or None), n for an integer
 SIGNATURES = {
     "lanes": "",
+    "instructions": "",
     "fingerprint": "pnp",
     "columns_gather": "ppnnpn",
     "columns_add": "pnpnnp",
@@ -70,7 +79,7 @@ SIGNATURES = {
 }
 
 _lock = threading.Lock()
-_libraries: dict[str, Any] = {}  # by precision; None where there is none
+_libraries: dict[str, Any] = {}  # by the key in BUILDS; None where there is none
 _problem = ""  # why there is none
 
 
@@ -88,15 +97,24 @@ class _Address:
 
 
 def kernels(dtype: Any) -> Any:
-    """The library for this precision, or None if there is none; built now, if this is the first use."""
+    """The library for numbers of this kind, or None if there is none; built now, if this is the first use."""
+    return _library(np.dtype(dtype).char)
+
+
+def kernels_with_products(dtype: Any) -> Any:
+    """The same, with products that are as exact as `precision` says."""
     character = np.dtype(dtype).char
+    return _library(BF16 if character == "f" and precision() == BF16 else character)
+
+
+def _library(build: str) -> Any:
     try:
-        return _libraries[character]
+        return _libraries[build]
     except KeyError:
         with _lock:
-            if character not in _libraries:
-                _libraries[character] = _load(character)
-            return _libraries[character]
+            if build not in _libraries:
+                _libraries[build] = _load(build)
+            return _libraries[build]
 
 
 def switched_on() -> bool:
@@ -106,7 +124,7 @@ def switched_on() -> bool:
 
 def available(x: object) -> bool:
     """Whether x is an array that there is a library for, and may be used."""
-    return type(x) is np.ndarray and x.dtype.char in PRECISIONS and switched_on() and kernels(x.dtype) is not None
+    return type(x) is np.ndarray and x.dtype.char in BUILDS and switched_on() and kernels(x.dtype) is not None
 
 
 def problem() -> str | None:
@@ -114,6 +132,11 @@ def problem() -> str | None:
     if not switched_on():
         return f"switched off by {SWITCH}=0."
     return None if kernels(np.float32) is not None else _problem
+
+
+def bf16_is_fast() -> bool:
+    """Whether the processor has instructions for bf16, where there is a library; without them float32 is faster."""
+    return bool(_library(BF16).instructions())
 
 
 def lanes(dtype: Any) -> int:
@@ -131,12 +154,12 @@ def compiler() -> list[str]:
     return words or [next(filter(shutil.which, COMPILERS), COMPILERS[0])]
 
 
-def _load(character: str) -> Any:
-    """The library for a precision: kept from before, or built now; None if it cannot be."""
+def _load(build: str) -> Any:
+    """A library: kept from before, or built now; None if it cannot be."""
     global _problem
     try:
-        name = f"{PRECISIONS[character][0]}-{_fingerprint(character)}"
-        library = _kept(name) or _built(name, character)
+        name = f"{BUILDS[build][0]}-{_fingerprint(build)}"
+        library = _kept(name) or _built(name, build)
     except (OSError, subprocess.SubprocessError) as error:
         if not _problem:  # else it has been said
             _problem = _explanation(error)
@@ -162,22 +185,16 @@ def _kept(name: str) -> ctypes.CDLL | None:
     return None
 
 
-def _built(name: str, character: str) -> ctypes.CDLL:
+def _built(name: str, build: str) -> ctypes.CDLL:
     """Compile the library; keep it if there is a place for it."""
     with tempfile.TemporaryDirectory(prefix="minicnn-") as folder:
         built = Path(folder) / f"{name}.so"
-        line = [*compiler(), *OPTIONS, *definitions(character), *sources(), "-o", str(built)]
+        line = [*compiler(), *OPTIONS, *BUILDS[build][1], *sources(), "-o", str(built)]
         subprocess.run(line, check=True, capture_output=True, text=True, errors="replace", timeout=PATIENCE)
         try:
             return ctypes.CDLL(str(_keep(built, name)))
         except OSError:
             return ctypes.CDLL(str(built))  # once loaded it needs no file
-
-
-def definitions(character: str) -> list[str]:
-    """What makes the C code one of a precision."""
-    real, integer = PRECISIONS[character]
-    return [f"-DREAL={real}", f"-DINTEGER={integer}"]
 
 
 def sources() -> list[str]:
@@ -205,10 +222,10 @@ def _cache() -> Path:
         raise FileNotFoundError(str(error)) from error
 
 
-def _fingerprint(character: str) -> str:
+def _fingerprint(build: str) -> str:
     """What the library depends on: the C code, the compiler, the options, and what the processor can do."""
     code = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.[ch]"))]
-    text = "\n".join([*code, *compiler(), *OPTIONS, *definitions(character), _processor()])
+    text = "\n".join([*code, *compiler(), *OPTIONS, *BUILDS[build][1], _processor()])
     return _number(text.encode())
 
 

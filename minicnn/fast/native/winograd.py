@@ -25,7 +25,7 @@ from minicnn.autodiff import Grads, Pair
 from minicnn.fast import fused
 from minicnn.fast.cpu.memory import empty
 from minicnn.fast.native.kept import kept
-from minicnn.fast.native.library import available, kernels, lanes
+from minicnn.fast.native.library import available, kernels_with_products, lanes
 from minicnn.fast.winograd import ALGORITHMS, BIAS, computes, matrices
 from minicnn.ops.conv import check_conv2d
 from minicnn.ops.windows import Pad, Size, Windows, as_pad
@@ -107,7 +107,7 @@ def normalised(plan: Callable[..., Any]) -> Callable[..., Pair]:
 
 
 def tiles_for(x: np.ndarray, w: np.ndarray, stride: Size, pad: Pad, activation: str | None) -> Tiles:
-    return tiles_of(x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
+    return tiles_of(kernels_with_products(x.dtype), x.shape, w.shape, x.dtype.char, as_pad("conv2d", pad), activation)
 
 
 conv2d_normalised = normalised(tiles_for)  # for 3x3 or 5x5 filters and stride 1
@@ -139,9 +139,15 @@ class Tiles:
     """
 
     def __init__(
-        self, x_shape: tuple[int, ...], w_shape: tuple[int, ...], dtype: str, pad: Pad, activation: str | None
+        self,
+        steps_in_c: Any,
+        x_shape: tuple[int, ...],
+        w_shape: tuple[int, ...],
+        dtype: str,
+        pad: Pad,
+        activation: str | None,
     ):
-        self.dtype, self.steps_in_c, self.panel = np.dtype(dtype), kernels(dtype), 2 * lanes(dtype)
+        self.steps_in_c, self.dtype, self.panel = steps_in_c, np.dtype(dtype), 2 * lanes(dtype)
         (self.n, *_), (self.c, self.f) = x_shape, w_shape[2:]
         self.algorithm = ALGORITHMS[w_shape[0]]
         windows = Windows.of_shape("conv2d", x_shape, w_shape[:2], 1, pad)
@@ -268,7 +274,7 @@ class Tiles:
         over_slices(one, cut(block.start, block.stop, length or self.piece), HOST)
 
 
-tiles_of = lru_cache(maxsize=512)(Tiles)  # the same for every call with these shapes
+tiles_of = lru_cache(maxsize=512)(Tiles)  # the same for every call with this library and these shapes
 
 
 class Backward:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minicnn.cuda import PRECISION, CupyCuda, set_precision
+from minicnn.cuda import CupyCuda
+from minicnn.precision import PRECISION, set_precision
 
 # As in cublas_api.h of CUDA 12: cublasComputeType_t and cublasGemmAlgo_t.
 COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_16BF, COMPUTE_32F_FAST_TF32, GEMM_DEFAULT = 68, 70, 75, 77, -1

@@ -2,8 +2,8 @@
 
 CC="gcc -fsanitize=address" ... python -m tests.fast.native.cases float32 8
 
-It is told the precision, and may be told how many numbers a vector must have.  Arrays end where their memory ends, so
-that a sanitiser sees who reads on.
+It is told the precision (bf16: float32 with products in bf16), and may be told how many numbers a vector must have.
+Arrays end where their memory ends, so that a sanitiser sees who reads on.
 """
 
 import itertools
@@ -16,6 +16,7 @@ import pytest
 from minicnn import Tape, ops
 from minicnn.fast.fused import conv2d_activated, conv2d_normalised
 from minicnn.fast.native import im2col, library, pool, winograd
+from minicnn.precision import PRECISION
 from tests.fast.native.ways import share_out
 
 CHANNELS = [(1, 1), (3, 5), (7, 9), (8, 16), (13, 17), (33, 31)]
@@ -87,8 +88,10 @@ def few_rows(dtype, tolerance):
 
 def main(precision, lanes=None):
     os.environ["MINICNN_FAST"] = "0"  # for the textbook of conv2d_activated
-    dtype, tolerance = np.dtype(precision), 3e-5 if precision == "float32" else 1e-13
-    assert library.kernels(dtype) is not None, library._problem
+    dtype = np.dtype("float32" if precision == "bf16" else precision)
+    tolerance = {"float32": 3e-5, "float64": 1e-13, "bf16": 0.2}[precision]
+    os.environ[PRECISION] = "bf16" if precision == "bf16" else "float32"
+    assert library.kernels_with_products(dtype) is not None, library._problem
     assert lanes is None or library.lanes(dtype) == int(lanes), library.lanes(dtype)
     convolutions(dtype, tolerance)
     few_rows(dtype, tolerance)

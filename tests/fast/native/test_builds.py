@@ -27,14 +27,14 @@ needs_avx = pytest.mark.skipif(not X86, reason="not a processor with AVX")
 
 
 @pytest.mark.parametrize("compiler", [gcc, clang])
-@pytest.mark.parametrize("precision", library.PRECISIONS)
-@pytest.mark.parametrize("vectors", [None, *(pytest.param(v, marks=needs_avx) for v in ("skylake-avx512", "x86-64"))])
-def test_no_warnings_for_any_width_of_vectors(compiler, precision, vectors, tmp_path):
-    """For this processor, one with registers of 64 bytes and one of 16: compiled for them, not run."""
+@pytest.mark.parametrize("build", library.BUILDS)
+@pytest.mark.parametrize("vectors", [None, *(pytest.param(v, marks=needs_avx) for v in ("cooperlake", "x86-64"))])
+def test_no_warnings_for_any_width_of_vectors(compiler, build, vectors, tmp_path):
+    """For this processor, one with registers of 64 bytes (and bf16) and one of 16: compiled for them, not run."""
     for source in library.sources():
         options = [option for option in library.OPTIONS if option not in ("-O3", "-shared", library.PROCESSOR)]
         target = library.PROCESSOR if vectors is None else f"-march={vectors}"
-        line = [compiler, *STRICT, *options, target, *library.definitions(precision), "-c", source, "-o", "a.o"]
+        line = [compiler, *STRICT, *options, target, *library.BUILDS[build][1], "-c", source, "-o", "a.o"]
         done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
 
@@ -56,6 +56,7 @@ def with_options(compiler, options):
     [
         ("float32", "4", "-mno-avx -Wall -Wextra -Werror"),  # and with all optimisations warnings are errors
         ("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi"),
+        pytest.param("bf16", "4", "-mno-avx", marks=pytest.mark.slow),  # without instructions for it
     ],
 )
 def test_processors_with_narrower_and_with_wider_registers(precision, lanes, options):
@@ -73,8 +74,9 @@ def sanitising_gcc():
     return with_options("gcc", SANITISERS)
 
 
-def test_kernels_touch_nothing_but_their_arrays(sanitising_gcc):
-    code, output = sanitised("-m", "tests.fast.native.cases", "float32", **sanitising_gcc)
+@pytest.mark.parametrize("precision", ["float32", pytest.param("bf16", marks=pytest.mark.slow)])
+def test_kernels_touch_nothing_but_their_arrays(sanitising_gcc, precision):
+    code, output = sanitised("-m", "tests.fast.native.cases", precision, **sanitising_gcc)
     assert code == 0, output[-5000:]
 
 
