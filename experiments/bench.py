@@ -12,8 +12,8 @@ Times are medians of interleaved rounds: in each round every contender runs once
 moment of the machine hits all of them.  A contender that is hopeless from the start (three times as slow as the
 fastest, and more than a second) is timed once.  A column shows the best variant of a framework; --all shows each.
 
-"x float32" is the time of the best rival that computes in float32, as we do, divided by ours: above 1 we are faster;
-the quartiles over rounds stand in brackets.  "x any" is the same against the best of all, in 16 bits or 32.
+"x float32" is the time of the best rival that computes in float32, divided by ours in float32: above 1 we are faster;
+the quartiles over rounds stand in brackets.  "x any" is the best rival against our best, in 16 bits or 32.
 
 In brackets behind each time stands what it costs: the largest error against float64, divided by the largest value, of
 the outputs and gradients of a layer or of the logits of a network, also for its training step.  Others compute 3x3
@@ -64,6 +64,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument(
         "--tables", type=result_folder, help="write the tables of the networks as CSV files into this folder"
     )
+    p.add_argument("--machine", default="", metavar="NAME", help="stands in the captions of these tables")
     p.add_argument("--dry-run", action="store_true", help="say what would be measured, and stop")
     args = p.parse_args(arguments)
     models, sections = _chosen("--models", args.models, networks.MODELS), _chosen("--only", args.only, SECTIONS)
@@ -81,7 +82,7 @@ def main(arguments: list[str]) -> int:
     if args.tables and not (args.tables.is_dir() and os.access(args.tables, os.W_OK)):
         raise UsageError(f"--tables: {args.tables} is no folder that can be written to; make it first")
     if args.read:
-        return _show_again(args.read, args.tables)
+        return _show_again(args.read, args.tables, args.machine)
     _introduce(args.rounds)
     peak = matmul_peak()
     print(f"a large float32 matrix product: {peak / 1e9:.0f} GFLOP/s")
@@ -93,7 +94,7 @@ def main(arguments: list[str]) -> int:
         if args.json:
             write_json(args.json, results)  # after every section: nothing is lost if the next one is stopped
     if args.tables:
-        write_tables(args.tables, list(network_tables(results.get("models", []))))
+        write_tables(args.tables, list(network_tables(results.get("models", []), args.machine)))
     return 0
 
 
@@ -111,9 +112,9 @@ def versions() -> dict[str, str]:
     return {name: f"{framework.title} {version(framework.packages[0])}" for name, framework in others.items()}
 
 
-def _show_again(path: Path, folder: Path | None) -> int:
+def _show_again(path: Path, folder: Path | None, machine: str) -> int:
     try:
-        tables = list(network_tables(read_json(path)["models"]))
+        tables = list(network_tables(read_json(path)["models"], machine))
     except (OSError, UsageError, KeyError, TypeError) as error:
         raise UsageError(f"--read: {path} is no file of --json with models ({error!r})") from None
     for table in tables:

@@ -17,11 +17,11 @@ from minicnn.checkpoint import atomic_write_text
 KINDS = ("training", "inference")
 
 
-def network_tables(results: Sequence[Result]) -> Iterator[Table]:
-    """Of the rows of the section "models"."""
+def network_tables(results: Sequence[Result], machine: str = "") -> Iterator[Table]:
+    """Of the rows of the section "models"; the machine, if it has a name, stands in their captions."""
     for kind in KINDS:
         for title, own in groups([result for result in results if result["kind"] == kind]).items():
-            caption = f"{kind.capitalize()}, {title}"
+            caption = f"{kind.capitalize()}{f' on {machine}' if machine else ''}, {title}"
             yield _times(caption, kind, own)
             yield _errors(f"{caption}: errors", kind, own)
 

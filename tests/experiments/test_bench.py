@@ -104,6 +104,7 @@ def test_means_are_taken_over_one_batch_and_say_what_16_bits_are_worth():
 
 def test_tables_for_documents(tmp_path):
     tables = list(result_tables.network_tables(RESULTS))
+    assert next(result_tables.network_tables(RESULTS, "a Mac")).caption == "Inference on a Mac, 32x32, batch 8"
     assert [table.caption for table in tables] == [
         "Inference, 32x32, batch 8",
         "Inference, 32x32, batch 8: errors",
