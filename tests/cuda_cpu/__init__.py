@@ -96,6 +96,17 @@ def order(name, seed=0):
         yield
     finally:
         _library.gpu_order(ORDERS.index(ORDER), ctypes.c_uint64(0))
+        if name == "never":
+            _forget_what_was_never_copied()
+
+
+def _forget_what_was_never_copied():
+    """What minicnn uploads once for all steps: within order("never") it was kept, but never written."""
+    from minicnn import autodiff
+    from minicnn.fast.cuda import update, winograd
+
+    for kept in (autodiff._ones, update._tables, winograd._transforms):
+        kept.clear()
 
 
 HOST = 8  # beside the devices, as device.h has it
