@@ -20,7 +20,7 @@ from experiments.benchmarks.timing import Call
 from minicnn import nn, ops
 from minicnn.autodiff import Tape
 from minicnn.backend import CPU
-from minicnn.fast.native.library import bf16_is_fast, problem
+from minicnn.fast.native.library import bf16_is_fast, bf16_problem
 from minicnn.optim import SGD
 from minicnn.precision import use_precision
 from minicnn.random import Stream
@@ -115,7 +115,7 @@ class Ours(Contender):
     def obstacle(self) -> str:
         if self.precision == "float32":
             return ""
-        if (why := problem()) is not None:
+        if (why := bf16_problem()) is not None:
             return f"it needs the kernels in C: {why}"
         return "" if bf16_is_fast() else "this processor has no instructions for it, so float32 is faster"
 

@@ -146,7 +146,7 @@ def check_products_of_cpu(name: str) -> None:
     if name == "tf32":
         raise UsageError("--precision tf32 is for a GPU: on a CPU, choose float32 or bf16")
     if name == "bf16":
-        if (problem := library.problem()) is not None:
+        if (problem := library.bf16_problem()) is not None:
             raise UsageError(f"--precision bf16 on a CPU needs the kernels in C: {problem}")
         if not library.bf16_is_fast():
             print("This processor has no instructions for bf16: --precision float32 is faster.", file=sys.stderr)

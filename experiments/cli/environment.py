@@ -13,7 +13,7 @@ from typing import Any
 
 import minicnn
 from minicnn.backend import CPU, fast_versions
-from minicnn.fast.native.library import problem
+from minicnn.fast.native.library import bf16_problem, problem
 from minicnn.precision import precision
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")  # those that decide about speed
@@ -80,4 +80,5 @@ def native(device: minicnn.Device) -> bool:
 def products(device: minicnn.Device) -> str:
     """How exact they are there, which may not be what was wished for: NumPy knows no bf16, and no CPU knows tf32."""
     wished = precision()
-    return wished if device.cuda is not None or (native(device) and wished == "bf16") else "float32"
+    on_cpu = wished == "bf16" and native(device) and bf16_problem() is None
+    return wished if device.cuda is not None or on_cpu else "float32"

@@ -85,10 +85,10 @@ def test_products_on_a_cpu(monkeypatch, capsys):
     assert get_device("cpu", products="float32") is CPU
     with pytest.raises(UsageError, match="--precision tf32 is for a GPU: on a CPU, choose float32 or bf16"):
         get_device("cpu", products="tf32")
-    monkeypatch.setattr("minicnn.fast.native.library.problem", lambda: "there is no C compiler.")
+    monkeypatch.setattr("minicnn.fast.native.library.bf16_problem", lambda: "there is no C compiler.")
     with pytest.raises(UsageError, match="--precision bf16 on a CPU needs the kernels in C: there is no C compiler."):
         get_device("cpu", products="bf16")
-    monkeypatch.setattr("minicnn.fast.native.library.problem", lambda: None)
+    monkeypatch.setattr("minicnn.fast.native.library.bf16_problem", lambda: None)
     for fast, said in ((True, ""), (False, "no instructions for bf16: --precision float32 is faster")):
         monkeypatch.setattr("minicnn.fast.native.library.bf16_is_fast", lambda fast=fast: fast)
         assert get_device("cpu", products="bf16") is CPU
@@ -96,13 +96,19 @@ def test_products_on_a_cpu(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("wished", "native", "recorded"),
-    [("bf16", None, "bf16"), ("bf16", "switched off", "float32"), ("tf32", None, "float32")],
+    ("wished", "native", "bf16", "recorded"),
+    [
+        ("bf16", None, None, "bf16"),
+        ("bf16", None, "it was not built", "float32"),
+        ("bf16", "switched off", "switched off", "float32"),
+        ("tf32", None, None, "float32"),
+    ],
 )
-def test_what_computed_is_recorded_and_not_what_was_wished_for(monkeypatch, wished, native, recorded):
+def test_what_computed_is_recorded_and_not_what_was_wished_for(monkeypatch, wished, native, bf16, recorded):
     monkeypatch.delenv("MINICNN_FAST", raising=False)
     monkeypatch.setenv(PRECISION, wished)
     monkeypatch.setattr("experiments.cli.environment.problem", lambda: native)
+    monkeypatch.setattr("experiments.cli.environment.bf16_problem", lambda: bf16)
     assert environment(CPU)["precision"] == recorded
 
 

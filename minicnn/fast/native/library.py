@@ -102,9 +102,9 @@ def kernels(dtype: Any) -> Any:
 
 
 def kernels_with_products(dtype: Any) -> Any:
-    """The same, with products that are as exact as `precision` says."""
+    """The same, with products that are as exact as `precision` says, or more so where that cannot be built."""
     character = np.dtype(dtype).char
-    return _library(BF16 if character == "f" and precision() == BF16 else character)
+    return (character == "f" and precision() == BF16 and _library(BF16)) or _library(character)
 
 
 def _library(build: str) -> Any:
@@ -134,8 +134,13 @@ def problem() -> str | None:
     return None if kernels(np.float32) is not None else _problem
 
 
+def bf16_problem() -> str | None:
+    """Why products cannot be in bf16, in a sentence or two; None if they can."""
+    return problem() or (None if _library(BF16) is not None else _problem)
+
+
 def bf16_is_fast() -> bool:
-    """Whether the processor has instructions for bf16, where there is a library; without them float32 is faster."""
+    """Whether, where there is no problem, the processor has instructions for bf16; without them float32 is faster."""
     return bool(_library(BF16).instructions())
 
 

@@ -95,3 +95,15 @@ def test_numbers_of_float64_are_not_concerned(monkeypatch):
     x, labels = np.random.default_rng(0).normal(size=(2, 32, 32, 3)), np.array([1, 2])
     exact, asked = (gradients(monkeypatch, p, model, x, labels) for p in ("float32", "bf16"))
     assert all(np.array_equal(exact[name], asked[name]) for name in exact)
+
+
+def test_where_it_cannot_be_built_products_are_exact(monkeypatch):
+    """That the rest could be is enough; who asked for bf16 can ask why."""
+    monkeypatch.setenv(PRECISION, "bf16")
+    monkeypatch.setattr(library, "_problem", "no room on the disk.")
+    monkeypatch.setitem(library._libraries, library.BF16, None)
+    assert library.kernels_with_products(np.float32) is library.kernels(np.float32)
+    assert library.problem() is None
+    assert library.bf16_problem() == "no room on the disk."
+    monkeypatch.setenv(library.SWITCH, "0")
+    assert library.bf16_problem() == "switched off by MINICNN_NATIVE=0."
