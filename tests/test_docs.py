@@ -45,7 +45,7 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
 
 RESULTS = ROOT / "docs" / "results"
 SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
-BESIDE = ("ablation", "gpu", "imagenet", "speed/zen4", "speed/zen4-compiled")
+BESIDE = ("ablation", "gpu", "imagenet", "speed/zen4", "speed/zen4-compiled", "speedrun")
 TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in BESIDE))
 
 
