@@ -16,6 +16,7 @@ import pytest
 
 import minicnn
 from experiments.tables.table import file_name
+from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
@@ -145,6 +146,22 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
     assert f"the looks-linear start is {errors['usual-start crelu'] - errors['hour crelu']:.2f} points worse" in text
     lost = sorted(errors[f"sgd {act}"] - errors[f"hour {act}"] for act in ("relu", "crelu"))
     assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
+
+
+def test_what_16_bits_do_to_the_recipe():
+    """The table follows from the trainings."""
+    folder = ROOT / "docs" / "ablation"
+    found = {}
+    for name in ("trainings", "bf16-trainings"):
+        with open(folder / f"{name}.csv", newline="") as file:
+            found[name] = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in csv.DictReader(file)}
+    for row, variant in zip(tables()["bf16"], ("hour crelu", "hour relu"), strict=True):
+        exact, rounded = ([found[name][variant, seed] for seed in "012"] for name in found)
+        more = [b - a for a, b in zip(exact, rounded, strict=True)]
+        for head, values in (("float32, error %", exact), ("bf16, error %", rounded), ("more by", more)):
+            interval = t_interval(values)
+            half = (interval.high - interval.low) / 2
+            assert [float(row[head]), float(row[f"{head} ±"])] == pytest.approx([interval.mean, half])
 
 
 def test_what_the_page_on_gpus_says_of_precision():
