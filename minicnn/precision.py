@@ -41,6 +41,6 @@ def use_precision(name: str) -> Iterator[None]:
         yield
     finally:
         if before is None:
-            del os.environ[PRECISION]
+            os.environ.pop(PRECISION, None)
         else:
             os.environ[PRECISION] = before

@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from minicnn.precision import precision, use_precision
 from tests import cuda_cpu
 
 if cuda_cpu.ASKED:  # before anything imports CuPy
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(later)
+
+
+@pytest.fixture(autouse=True)
+def _precision_is_what_it_was():
+    """A command with --precision sets it for the whole process."""
+    with use_precision(precision()):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -101,5 +101,5 @@ def test_float32_products_are_exact_until_asked_otherwise(monkeypatch):
         assert cublas.compute == COMPUTE_32F
         multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
         assert cublas.compute == COMPUTE_64F
-    with pytest.raises(ValueError, match="MINICNN_PRECISION must be one of float32, tf32, bf16, got 'half'"):
+    with pytest.raises(ValueError, match="set_precision: choose from float32, tf32, bf16, got 'half'"):
         set_precision("half")
