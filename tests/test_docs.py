@@ -141,10 +141,11 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
         expected = small[1] + slope * np.log(parameters / small[0])
         assert f"would have about {expected:.1f} %{has} {error:.2f} ± {half:.2f} %" in text
         assert f"{parameters:,.0f}" in text
-    with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
-        errors = {row["variant"]: float(row["hold_out_error"]) for row in csv.DictReader(file) if row["seed"] == "0"}
-    assert f"the looks-linear start is {errors['usual-start crelu'] - errors['hour crelu']:.2f} points worse" in text
-    lost = sorted(errors[f"sgd {act}"] - errors[f"hour {act}"] for act in ("relu", "crelu"))
+    rows = {row["changed"]: row for row in tables()["ablation"]}
+    start, sgd = rows["no looks-linear start"], rows["SGD as in `short`"]
+    more, half = (float(start[f"CReLU (half), more by{end}"]) for end in ("", " ±"))
+    assert f"without the looks-linear start is {more:.2f} ± {half:.2f} points worse" in text
+    lost = sorted(float(sgd[f"{network}, more by"]) for network in ("CReLU (half)", "ReLU (base)"))
     assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
 
 
