@@ -17,6 +17,7 @@ from minicnn import Tape, ops
 from minicnn.fast.fused import conv2d_activated, conv2d_normalised
 from minicnn.fast.native import im2col, library, pool, winograd
 from minicnn.precision import PRECISION
+from tests.fast.native import test_bf16
 from tests.fast.native.ways import share_out
 
 CHANNELS = [(1, 1), (3, 5), (7, 9), (8, 16), (13, 17), (33, 31)]
@@ -93,6 +94,10 @@ def main(precision, lanes=None):
     os.environ[PRECISION] = "bf16" if precision == "bf16" else "float32"
     assert library.kernels_with_products(dtype) is not None, library._problem
     assert lanes is None or library.lanes(dtype) == int(lanes), library.lanes(dtype)
+    if precision == "bf16":  # above, errors may be large; these know what is rounded, and how
+        test_bf16.test_numbers_halfway_go_to_the_even_one()
+        test_bf16.test_factors_are_rounded_and_nothing_else()
+        test_bf16.test_nan_and_infinity_pass_through_to_their_row_alone(transposed=False)
     convolutions(dtype, tolerance)
     few_rows(dtype, tolerance)
     for c in sorted({c for pair in CHANNELS for c in pair}):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from minicnn import models, ops
 from minicnn.autodiff import Tape
 from minicnn.fast.native import library
-from minicnn.precision import PRECISION
+from minicnn.precision import PRECISION, use_precision
 from tests.fast.native.ways import needs_compiler
 
 pytestmark = needs_compiler
@@ -68,32 +68,32 @@ def test_nan_and_infinity_pass_through_to_their_row_alone(transposed):
     assert (c[[0, 2, 4]] == 3).all()
 
 
-def gradients(monkeypatch, precision, model, x, labels):
-    monkeypatch.setenv(PRECISION, precision)
-    with Tape() as tape:
-        loss = ops.softmax_cross_entropy(model(x), labels)
-    tape.backward(loss)
+def gradients(precision, model, x, labels):
+    with use_precision(precision):
+        with Tape() as tape:
+            loss = ops.softmax_cross_entropy(model(x), labels)
+        tape.backward(loss)
     found = {name: p.grad for name, p in model.named_state() if p.grad is not None}
     for p in model.parameters():
         p.grad = None
     return found
 
 
-def test_it_is_asked_for_at_every_use(monkeypatch):
+def test_it_is_asked_for_at_every_use():
     """float32, bf16 and float32 again: the first and the last are the same bits, the others are near."""
     model, rng = models.convpool("crelu", "half", scale=0.25).initialise(0), np.random.default_rng(0)
     x, labels = rng.normal(size=(8, 32, 32, 3)).astype(np.float32), rng.integers(0, 10, 8)
-    before, between, after = (gradients(monkeypatch, p, model, x, labels) for p in ("float32", "bf16", "float32"))
+    before, between, after = (gradients(p, model, x, labels) for p in ("float32", "bf16", "float32"))
     for name, exact in before.items():
         assert np.array_equal(exact, after[name])
         off = np.linalg.norm(between[name] - exact) / np.linalg.norm(exact)
         assert 1e-4 < off < 0.2, name
 
 
-def test_numbers_of_float64_are_not_concerned(monkeypatch):
+def test_numbers_of_float64_are_not_concerned():
     model = models.convpool("crelu", "half", scale=0.25).initialise(0).to(dtype="float64")
     x, labels = np.random.default_rng(0).normal(size=(2, 32, 32, 3)), np.array([1, 2])
-    exact, asked = (gradients(monkeypatch, p, model, x, labels) for p in ("float32", "bf16"))
+    exact, asked = (gradients(p, model, x, labels) for p in ("float32", "bf16"))
     assert all(np.array_equal(exact[name], asked[name]) for name in exact)
 
 
