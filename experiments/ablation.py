@@ -28,15 +28,21 @@ NETWORKS = {"CReLU (half)": {"act": "crelu", "width": "half"}, "ReLU (base)": {"
 
 
 class Change(NamedTuple):
-    """What is changed in the recipe, in words and in settings; `only` for networks with this activation."""
+    """What is changed in the recipe, in words and in settings; `only` for networks with this activation.
+
+    idea      another way to train (experiments/train/ideas.py)
+    longer    by how much there are more epochs, if that makes the same time of it
+    """
 
     words: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = {}
     only: str = ""
+    idea: str = ""
+    longer: float = 1.0
 
 
 CHANGES = {
-    "hour": Change("the recipe", {}),
+    "hour": Change("the recipe"),
     "sgd": Change("SGD as in `short`", {"optimiser": "sgd", "lr": SHORT.lr, "weight_decay": SHORT.weight_decay}),
     "not-centred": Change("filters not centred", {"centred": False}),
     "free-norms": Change("norms not kept", {"keep_norm": False}),
@@ -49,6 +55,9 @@ CHANGES = {
     "dropout": Change("dropout 0.1 after each pool", {"dropout": (0.0, 0.1, 0.1)}),
     "rate-0.03": Change("Muon's peak 0.03", {"lr": 0.03}),
     "rate-0.08": Change("Muon's peak 0.08", {"lr": 0.08}),
+    "average": Change("averages of the weights", idea="average"),
+    "growing": Change("growing images, a third more epochs", idea="growing", longer=4 / 3),
+    "standardised": Change("filters standardised", idea="standardised"),
 }
 
 
@@ -74,8 +83,10 @@ def main(arguments: list[str]) -> int:
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
         data = load(args.dataset, args.data)
     line = command(MODULE, arguments)
-    named = {f"{name} {NETWORKS[network]['act']}": own for (network, name), own in wanted.items()}
-    variants = Variants(named, args.out, ("hold_out_error", "seconds"), args.hold_out, products(device))
+    names = {key: f"{key[1]} {NETWORKS[key[0]]['act']}" for key in wanted}
+    named = {names[key]: own for key, own in wanted.items()}
+    ideas = {names[key]: idea for key in wanted if (idea := CHANGES[key[1]].idea)}
+    variants = Variants(named, args.out, ("hold_out_error", "seconds"), args.hold_out, products(device), ideas)
     results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
     errors = {
         key: {seed: r["hold_out_error"] for seed, r in own.items()}
@@ -109,6 +120,7 @@ def settings(args: argparse.Namespace, network: str, change: str) -> list[CifarS
     """Of the trainings of a network with a change, by seed."""
     same = {option: getattr(args, option) for option in ("dataset", "epochs", "scale", "subset")}
     own = same | NETWORKS[network] | dict(CHANGES[change].settings)
+    own["epochs"] = round(own["epochs"] * CHANGES[change].longer)
     return [CifarSettings.of(recipe="hour", **own, seed=seed) for seed in range(args.seeds)]
 
 

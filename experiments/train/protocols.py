@@ -46,10 +46,12 @@ def follow(protocol: Protocol, run: Callable[[ArrayJob], Result]) -> Result | No
         return end.value
 
 
-def plain(settings: CifarSettings, folder: Path, data: Dataset, hold_out: int = 0) -> Protocol:
+def plain(
+    settings: CifarSettings, folder: Path, data: Dataset, hold_out: int = 0, kind: Callable[..., ArrayJob] = ArrayJob
+) -> Protocol:
     """Train, then test; `hold_out` images are kept from training and choose the epoch."""
     train, held = split(settings.chosen_images(len(data.train_labels)), hold_out, settings.seed)
-    result = yield ArrayJob(settings, folder, data, train, held)
+    result = yield kind(settings, folder, data, train, held)
     return {"protocol": "plain", **result}
 
 

@@ -28,6 +28,7 @@ from minicnn.checkpoint import CheckpointError, load_newest, previous, save
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.files import sweep
 from minicnn.data.loader import BatchSource
+from minicnn.nn import Sequential
 from minicnn.training import Interrupted, Totals, Trainer, TrainingError, check_alive
 
 
@@ -60,7 +61,7 @@ class Session:
 
     def __init__(self, job: Job, batches: BatchSource, device: Device, cluster: Communicator):
         self.folder, self.settings, self.device, self.cluster = job.folder, job.settings, device, cluster
-        self.model = self.settings.build_model().to(device)
+        self.model = self.build_model().to(device)
         optimiser = self.settings.build_optimiser(self.model, len(batches))
         own = {"seed": self.settings.seed, "smoothing": self.settings.smoothing}
         self.trainer = Trainer(self.model, optimiser, batches, device=device, cluster=cluster, **own)
@@ -70,6 +71,9 @@ class Session:
         self._since = time.monotonic()
 
     # What a kind of training defines.
+
+    def build_model(self) -> Sequential:
+        return self.settings.build_model()
 
     def measure_epoch(self) -> tuple[dict[str, Any], str]:
         """After an epoch: more columns for its row, and words about them."""

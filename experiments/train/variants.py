@@ -13,7 +13,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,9 @@ from typing import Any
 from experiments.cli.app import UsageError, interruptible
 from experiments.cli.files import write_csv
 from experiments.cli.values import result_folder
+from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
+from experiments.train.ideas import IdeaJob
 from experiments.train.protocols import follow, plain
 from experiments.train.session import run_job
 from minicnn.backend import Device
@@ -57,6 +59,7 @@ class Variants:
     hold_out    images kept from training, which judge
     kept        the numbers of a result that trainings.csv has
     products    how exact they are (minicnn/precision.py)
+    ideas       of the variants that are trained in another way (ideas.py)
     """
 
     wanted: Mapping[str, Sequence[CifarSettings]]
@@ -64,6 +67,7 @@ class Variants:
     kept: Sequence[str]
     hold_out: int = 0
     products: str = "float32"
+    ideas: Mapping[str, str] = field(default_factory=dict)
 
     def run(
         self, data: Dataset, *, device: Device, line: str, known: Path | None = None, report: bool = False
@@ -78,15 +82,16 @@ class Variants:
         results: Results = {name: {} for name in self.wanted}
         total = sum(map(len, self.wanted.values()))
         for done, (name, one) in enumerate(self._in_turn(), 1):
-            folder = self.out / name.replace(" ", "-") / f"{one.name}{self._suffix}"
+            folder = self.out / name.replace(" ", "-") / f"{one.name}{self._suffix(name)}"
+            kind = partial(IdeaJob, idea=self.ideas[name]) if name in self.ideas else ArrayJob
             finished = (folder / "result.json").exists()
-            if (found := there.get(self.fingerprint(one))) is not None and not finished:
+            if (found := there.get(self.fingerprint(name, one))) is not None and not finished:
                 results[name][one.seed] = found
             elif finished or not report:
                 print(f"\n{name}, seed {one.seed} (training {done} of {total})", file=sys.stderr)
                 with interruptible(line, folder) as stop:
                     job = partial(run_job, device=device, resume=True, command=line, stop=stop)
-                    result = follow(plain(one, folder, data, self.hold_out), job)
+                    result = follow(plain(one, folder, data, self.hold_out, kind), job)
                 assert result is not None
                 results[name][one.seed] = result
             self.save(results)
@@ -100,7 +105,7 @@ class Variants:
     def save(self, results: Results) -> None:
         """One row per training that is finished."""
         rows = [
-            {"variant": name, "seed": one.seed, "settings": self.fingerprint(one)}
+            {"variant": name, "seed": one.seed, "settings": self.fingerprint(name, one)}
             | {key: results[name][one.seed][key] for key in self.kept}
             for name, own in self.wanted.items()
             for one in own
@@ -109,15 +114,15 @@ class Variants:
         self.out.mkdir(parents=True, exist_ok=True)
         write_csv(self.out / TRAININGS, rows)
 
-    def fingerprint(self, settings: CifarSettings) -> str:
-        """Equal for trainings with the same settings, as many images held out, and products that are as exact."""
-        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True) + self._suffix
+    def fingerprint(self, name: str, settings: CifarSettings) -> str:
+        """Equal for trainings with the same settings, as many images held out, and all that `_suffix` tells apart."""
+        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True) + self._suffix(name)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    @property
-    def _suffix(self) -> str:
-        """What tells trainings with less exact products from others."""
-        return "" if self.products == "float32" else f"-{self.products}"
+    def _suffix(self, name: str) -> str:
+        """What tells trainings of a variant from others with the same settings."""
+        idea = f"-{self.ideas[name]}" if name in self.ideas else ""
+        return idea + ("" if self.products == "float32" else f"-{self.products}")
 
 
 def read_trainings(path: Path, kept: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -92,13 +92,26 @@ def test_trainings_with_less_exact_products_are_others(tmp_path, capsys, monkeyp
     assert capsys.readouterr().out.partition("the recipe")[2].split()[0] == "-"
 
 
+def test_ideas_are_trainings_of_their_own(tmp_path, capsys):
+    """With the settings of the recipe, but in another way, and not taken for it; growing images get more epochs."""
+    assert ablation.main([*SMALL, "--subset", "120", "--seeds", "1", "--changes", "average"]) == 0
+    (folder,) = (tmp_path / "runs/ablation/average-crelu").iterdir()
+    assert folder.name.endswith("-seed0-average")
+    with open(tmp_path / "runs/ablation/trainings.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["variant"] for row in rows] == ["hour crelu", "average crelu", "hour relu", "average relu"]
+    assert len({row["settings"] for row in rows}) == 4
+    args = ablation.parser().parse_args(["--epochs", "3"])
+    assert ablation.settings(args, "CReLU (half)", "growing")[0].epochs == 4
+
+
 def test_every_change_is_one():
     """Of the settings of at least one network, and of what it says."""
     args = ablation.parser().parse_args([])
     for name in ablation.CHANGES:
         changed = [ablation.settings(args, network, name) for network in ablation.NETWORKS]
         usual = [ablation.settings(args, network, "hour") for network in ablation.NETWORKS]
-        assert (changed != usual) == (name != "hour")
+        assert (changed != usual or bool(ablation.CHANGES[name].idea)) == (name != "hour")
         for own in changed:
             own[0].check()
 
