@@ -1,4 +1,4 @@
-"""How fast can a CPU learn CIFAR-10?  A network made for speed, trained to 94 %.
+"""How fast can a CPU learn CIFAR-10?  A network made for speed.
 
 examples:
   python -m experiments.speedrun                                    all variants, three seeds each, and PyTorch's time

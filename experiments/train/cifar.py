@@ -19,7 +19,7 @@ from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
-from minicnn.nn import Activation, Conv2d, Sequential, init
+from minicnn.nn import Activation, BatchNorm, Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
@@ -67,12 +67,14 @@ RECIPES = {
         "vgg": Recipe(17, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
     },
     "sprint": {
-        "sprint": Recipe(8, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=500, optimiser="muon",
-                         momentum=0.6, sgd_lr=0.5, smoothing=0.2, alternate=True, whitened=True, keep_norm=True),
+        "sprint": Recipe(12, 0.24, 0.0, clip=None, shift=4, dropout=(0.0, 0.0, 0.0), batch=500, optimiser="muon",
+                         momentum=0.6, sgd_lr=2.0, warmup=0.02, smoothing=0.2, alternate=True, whitened=True,
+                         keep_norm=True),
     },
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
 SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
+HEAD_LR = 0.02  # sprint: of all that SGD trains but the shifts; what enters the last layer is large, never negative
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
@@ -138,7 +140,7 @@ OPTIONS = {
         ),
         "lr": Option("highest learning rate of the schedule"),
         "momentum": Option("of sgd or muon"),
-        "sgd_lr": Option("muon: the highest learning rate of what SGD trains"),
+        "sgd_lr": Option("muon: the highest learning rate of what SGD trains; in sprint, of shifts alone"),
         "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
@@ -326,7 +328,14 @@ class CifarSettings(Settings):
         if self.sgd_lr is None:
             return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)
         *filters, last = [p for p in parameters if len(p.shape) > 1]
-        rest = [p for p in parameters if len(p.shape) == 1]
+        rest = [*(p for p in parameters if len(p.shape) == 1), last]
+        groups = [(self.sgd_lr, rest)]
+        if self.model == "sprint":
+            shifts = {id(layer.beta) for _, layer in model.modules() if isinstance(layer, BatchNorm)}
+            groups = [
+                (self.sgd_lr, [p for p in rest if id(p) in shifts]),
+                (HEAD_LR, [p for p in rest if id(p) not in shifts]),
+            ]
         return Together(
             Muon(
                 filters,
@@ -336,7 +345,7 @@ class CifarSettings(Settings):
                 centred=self.centred,
                 keep_norm=self.keep_norm,
             ),
-            sgd([*rest, last], self.schedule(steps_per_epoch, self.sgd_lr), momentum=SGD_MOMENTUM),
+            *(sgd(own, self.schedule(steps_per_epoch, lr), momentum=SGD_MOMENTUM) for lr, own in groups),
         )
 
     def schedule(self, steps_per_epoch: int, peak: float | None = None) -> Schedule:

@@ -13,7 +13,7 @@ IMAGES = textures(120, 8).train_images.astype(np.float32) / 64 - 2
 def test_shapes():
     model = sprint(scale=0.1)
     assert model(IMAGES[:2]).shape == (2, 10)
-    assert dict(model.trace(IMAGES[:2]))["conv7_act"].shape == (2, 4, 4, 26)
+    assert dict(model.trace(IMAGES[:2]))["conv7_act"].shape == (2, 3, 3, 26)
     assert sprint("relu", classes=7, scale=0.1)(IMAGES[:2]).shape == (2, 7)
     with pytest.raises(ValueError, match="the activation is relu or crelu, got 'avr'"):
         sprint("avr")
