@@ -74,7 +74,7 @@ RECIPES = {
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
 SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
-HEAD_LR = 0.02  # sprint: of all that SGD trains but the shifts; what enters the last layer is large, never negative
+HEAD_LR = 0.02  # sprint: of all that SGD trains but beta; what enters the last layer is large and never negative
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
@@ -140,7 +140,9 @@ OPTIONS = {
         ),
         "lr": Option("highest learning rate of the schedule"),
         "momentum": Option("of sgd or muon"),
-        "sgd_lr": Option("muon: the highest learning rate of what SGD trains; in sprint, of shifts alone"),
+        "sgd_lr": Option(
+            "muon: the highest learning rate of what SGD trains; in sprint, of batch normalisation's beta alone"
+        ),
         "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
@@ -331,10 +333,10 @@ class CifarSettings(Settings):
         rest = [*(p for p in parameters if len(p.shape) == 1), last]
         groups = [(self.sgd_lr, rest)]
         if self.model == "sprint":
-            shifts = {id(layer.beta) for _, layer in model.modules() if isinstance(layer, BatchNorm)}
+            betas = {id(layer.beta) for _, layer in model.modules() if isinstance(layer, BatchNorm)}
             groups = [
-                (self.sgd_lr, [p for p in rest if id(p) in shifts]),
-                (HEAD_LR, [p for p in rest if id(p) not in shifts]),
+                (self.sgd_lr, [p for p in rest if id(p) in betas]),
+                (HEAD_LR, [p for p in rest if id(p) not in betas]),
             ]
         return Together(
             Muon(

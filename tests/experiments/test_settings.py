@@ -163,14 +163,14 @@ def test_sprint_has_a_recipe_of_its_own():
         assert trained == {id(p) for p in model.parameters()}
 
 
-def test_sprint_has_a_higher_rate_for_shifts():
+def test_sprint_has_a_higher_rate_for_beta():
     s = CifarSettings.of(model="sprint", act="crelu", scale=0.1, sgd_lr=5.0)
     model = s.build_model()
     names = {id(p): name for name, p in model.named_state()}
-    _, shifts, others = s.build_optimiser(model, 100).optimisers
-    assert {names[id(p)] for p in shifts.parameters} == {f"conv{i}_bn.beta" for i in range(2, 8)}
+    _, betas, others = s.build_optimiser(model, 100).optimisers
+    assert {names[id(p)] for p in betas.parameters} == {f"conv{i}_bn.beta" for i in range(2, 8)}
     assert {names[id(p)] for p in others.parameters} == {"fc8.weight", *(f"conv{i}_bn.gamma" for i in range(2, 8))}
-    for optimiser, peak in ((shifts, 5.0), (others, 0.02)):
+    for optimiser, peak in ((betas, 5.0), (others, 0.02)):
         assert max(optimiser.lr(t) for t in range(100 * s.epochs)) == pytest.approx(peak)
 
 
