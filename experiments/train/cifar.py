@@ -49,6 +49,7 @@ class Recipe(NamedTuple):
     whitened: bool = False
     centred: bool = False
     keep_norm: bool = False
+    reflect: bool = False
 
 
 RECIPES = {
@@ -148,6 +149,7 @@ OPTIONS = {
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
         "smoothing": Option("share of each label that goes to all classes alike"),
         "shift": Option("random shifts by up to this many pixels"),
+        "reflect": Option("mirrored pixels move in when an image is shifted, and not zeros"),
         "alternate": Option("mirror every image in every other epoch, and not at random"),
         "looks_linear": Option("start CReLU networks as linear ones (convpool)"),
         "centred": Option("filters behind an activation start with mean 0 (convpool), and muon's steps leave that"),
@@ -170,7 +172,7 @@ class CifarSettings(Settings):
     ADDED: ClassVar = {
         "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
         "looks_linear": False, "whitened": False, "centred": False, "keep_norm": False,
-        "warmup": 0.25,
+        "warmup": 0.25, "reflect": False,
     }  # fmt: skip
 
     model: str
@@ -191,6 +193,7 @@ class CifarSettings(Settings):
     whitened: bool  # in sprint, conv1 is then not trained
     centred: bool
     keep_norm: bool
+    reflect: bool
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -293,7 +296,7 @@ class CifarSettings(Settings):
         return cifar_result(self.act, self.width, self.dataset)
 
     def augmentation(self) -> Augmentation:
-        return Augmentation(flip=self.flip, shift=self.shift, alternate=self.alternate)
+        return Augmentation(flip=self.flip, shift=self.shift, alternate=self.alternate, reflect=self.reflect)
 
     @property
     def network(self) -> tuple[str, dict[str, Any]]:

@@ -115,8 +115,12 @@ class Variants:
         write_csv(self.out / TRAININGS, rows)
 
     def fingerprint(self, name: str, settings: CifarSettings) -> str:
-        """Equal for trainings with the same settings, as many images held out, and all that `_suffix` tells apart."""
-        text = json.dumps([settings.as_json(), self.hold_out], sort_keys=True) + self._suffix(name)
+        """Equal for trainings with the same settings, as many images held out, and all that `_suffix` tells apart.
+
+        A setting that was added later does not count where it is as it was before, so that older rows stay valid.
+        """
+        own = {key: value for key, value in settings.as_json().items() if settings.ADDED.get(key, ...) != value}
+        text = json.dumps([own, self.hold_out], sort_keys=True) + self._suffix(name)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _suffix(self, name: str) -> str:

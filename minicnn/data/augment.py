@@ -93,6 +93,7 @@ class Augmentation:
 
     flip       mirror each image left to right with probability 1/2
     shift      move each image by up to this many pixels along each axis; zeros (the mean) move in
+    reflect    what moves in is instead what lies inside of the edge, mirrored
     alternate  mirror an image in every other epoch instead, half of the images in the first: so each is seen from both
                sides equally often, and not three times from the same (Jordan 2024)
     """
@@ -100,6 +101,7 @@ class Augmentation:
     flip: bool = True
     shift: int = 0
     alternate: bool = False
+    reflect: bool = False
 
     def draw(self, n: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """The choices for n images: flips (n,) bool, shifts (n, 2) rows and columns."""
@@ -108,15 +110,18 @@ class Augmentation:
         return flips, rng.integers(-self.shift, self.shift + 1, (n, 2))
 
 
-def flip_and_shift(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """A batch x (n, H, W, C), each image flipped or not, then moved by shifts (n, 2): down and to the right."""
+def flip_and_shift(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray, *, reflect: bool = False) -> np.ndarray:
+    """A batch x (n, H, W, C), each image flipped or not, then moved by shifts (n, 2): down and to the right.
+
+    Zeros move in or, with `reflect`, mirrored pixels: of a row a b c that is moved to the right by two, c b a.
+    """
     x = np.where(flips[:, None, None, None], x[:, :, ::-1], x)
     if not shifts.any():
         return x
     room = int(np.abs(shifts).max())
-    n, h, w, c = x.shape
-    padded = np.zeros((n, h + 2 * room, w + 2 * room, c), x.dtype)
-    padded[:, room : room + h, room : room + w] = x
+    h, w = x.shape[1:3]
+    around = ((0, 0), (room, room), (room, room), (0, 0))
+    padded = np.pad(x, around, mode="reflect" if reflect else "constant")
     for i, (down, right) in enumerate(shifts):
         x[i] = padded[i, room - down : room - down + h, room - right : room - right + w]
     return x

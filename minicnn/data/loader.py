@@ -58,6 +58,12 @@ class Batches:
         check_labels("Batches", self.labels, len(self.images))
         if self.batch < 1:
             raise ValueError(f"Batches: the batch size must be at least 1, got {self.batch}")
+        most = min(self.images.shape[1:3]) - 1
+        if self.augmentation.reflect and self.augmentation.shift > most:
+            raise ValueError(
+                f"Batches: images of {self.images.shape[1:3]} have no {self.augmentation.shift} pixels inside of an "
+                f"edge to mirror; shift them by at most {most}, or without reflect"
+            )
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -87,7 +93,8 @@ class Batches:
             at = self.share(k)
             chosen = order[at]
             x = self.normalise(self.images[chosen])
-            yield flip_and_shift(x, flips[at], shifts[at]), self.labels[chosen]
+            x = flip_and_shift(x, flips[at], shifts[at], reflect=self.augmentation.reflect)
+            yield x, self.labels[chosen]
 
 
 def ahead(items: Generator[Any, None, None], count: int) -> Generator[Any, None, None]:

@@ -57,12 +57,13 @@ class ResidentBatches:
         drawn = [self.device.put(a) for a in (order, flips.view(np.uint8), shifts)]
         _, *pixels = self._images.shape
         data, constants = (self._images, self._labels), (self._scale, self._offset)
+        reflect = self.source.augmentation.reflect
         for k in range(start, len(self)):
             at = self.source.share(k)
             with self.device.active(), memory_for(self.device, "a batch"):
                 x = self.device.xp.empty((at.stop - at.start, *pixels), np.float32)
                 labels = self.device.xp.empty(at.stop - at.start, np.int64)
-                launch("augment.augment", (x, labels), *data, *drawn, *constants, *pixels, at.start)
+                launch("augment.augment", (x, labels), *data, *drawn, *constants, *pixels, at.start, reflect)
             yield x, labels
 
 

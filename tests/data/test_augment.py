@@ -81,6 +81,20 @@ def test_flip_and_shift_by_hand(flip, shift, expected):
     np.testing.assert_array_equal(x.ravel(), np.arange(1.0, 10))  # the argument is left alone
 
 
+@pytest.mark.parametrize(
+    ("flip", "shift", "expected"),
+    [
+        (False, (1, -1), [[5, 6, 5], [2, 3, 2], [5, 6, 5]]),  # 4 5 6 lies inside of the upper edge, 2 5 8 of the right
+        (True, (0, 2), [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
+        (False, (0, 0), [[1, 2, 3], [4, 5, 6], [7, 8, 9]]),
+    ],
+)
+def test_mirrored_pixels_move_in(flip, shift, expected):
+    x = np.arange(1.0, 10).reshape(1, 3, 3, 1)
+    y = flip_and_shift(x, np.array([flip]), np.array([shift]), reflect=True)
+    np.testing.assert_array_equal(y[0, :, :, 0], expected)
+
+
 def test_each_image_goes_its_own_way():
     x = np.stack([np.eye(3), np.eye(3)])[..., None]
     y = flip_and_shift(x, np.array([True, False]), np.array([[0, 0], [2, 0]]))

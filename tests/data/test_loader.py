@@ -134,3 +134,5 @@ def test_nonsense_is_refused():
         Batches(IMAGES, np.arange(9), 3, IDENTITY, Augmentation(), 0)
     with pytest.raises(ValueError, match="batch size must be at least 1"):
         batches(batch=0)
+    with pytest.raises(ValueError, match=r"no 2 pixels inside of an edge to mirror; shift them by at most 1"):
+        batches(shift=2, reflect=True)

@@ -4,6 +4,7 @@ import csv
 import json
 import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from experiments.train.variants import Variants
 from minicnn.precision import PRECISION
 from tests.fast.native.ways import needs_compiler
 
+DOCS = Path(__file__).parents[2] / "docs"
 SMALL = shlex.split(
     "--dataset textures --scale 0.03 --subset 200 --hold-out 100 --epochs 1 --device cpu "
     "--changes usual-start,no-shifts"
@@ -126,3 +128,19 @@ def test_nonsense_is_refused(capsys):
         with pytest.raises((SystemExit, UsageError)) as caught:
             ablation.main([*SMALL, *wrong])
         assert message in capsys.readouterr().err + str(caught.value)
+
+
+@pytest.mark.parametrize(("file", "products"), [("trainings.csv", "float32"), ("bf16-trainings.csv", "bf16")])
+def test_the_command_knows_the_trainings_of_the_documents(file, products):
+    """Whoever imports them trains none of them again, whatever settings were added since."""
+    args = ablation.parser().parse_args([])
+    with open(DOCS / "ablation" / file, newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) >= 6
+    for row in rows:
+        change, act = row["variant"].split()
+        (network,) = [name for name, own in ablation.NETWORKS.items() if own["act"] == act]
+        one = ablation.settings(args, network, change)[int(row["seed"])]
+        idea = ablation.CHANGES[change].idea
+        variants = Variants({}, DOCS, (), args.hold_out, products, {row["variant"]: idea} if idea else {})
+        assert variants.fingerprint(row["variant"], one) == row["settings"], row["variant"]

@@ -19,12 +19,12 @@ from tests.standin import no_synchronisation
 pytestmark = needs_compiler
 
 
-def batches(n=11, size=(5, 4), channels=3, batch=4, flip=True, shift=2, seed=0):
+def batches(n=11, size=(5, 4), channels=3, batch=4, flip=True, shift=2, seed=0, reflect=False):
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (n, *size, channels), np.uint8)
     labels = rng.integers(0, 10, n)
     normalise = Normaliser(tuple(rng.uniform(0.3, 0.6, channels)), tuple(rng.uniform(0.1, 0.3, channels)))
-    return Batches(images, labels, batch, normalise, Augmentation(flip, shift), seed)
+    return Batches(images, labels, batch, normalise, Augmentation(flip, shift, reflect=reflect), seed)
 
 
 def same(ours, theirs):
@@ -41,15 +41,16 @@ def same(ours, theirs):
 
 @given(data=st.data())
 def test_resident_batches(data):
-    size = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    size, reflect = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6))), data.draw(st.booleans())
     source = batches(
         n=data.draw(st.integers(1, 9)),
         size=size,
         channels=data.draw(st.integers(1, 4)),
         batch=data.draw(st.integers(1, 10)),
         flip=data.draw(st.booleans()),
-        shift=data.draw(st.integers(0, 8)),
+        shift=data.draw(st.integers(0, min(size) - 1 if reflect else 8)),
         seed=data.draw(st.integers(0, 99)),
+        reflect=reflect,
     )
     epoch, start = data.draw(st.integers(0, 3)), data.draw(st.integers(0, len(source)))
     with standin_with_kernels() as device:
