@@ -88,7 +88,7 @@ def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_all_with_one_re
     first = [(t.settings.act, t.settings.width, t.settings.seed) for t in scale.table1[:10]]
     assert first == [(*model, seed) for seed in range(5) for model in (("crelu", "half"), ("relu", "base"))]
     alone = [t for t in scale.table1 if t.protocol == "plain"]
-    assert {(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in alone} == {("hour", 17, 1.0)}
+    assert {(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in alone} == {("hour", 8, 1.0)}
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
     voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
     assert voting == [("crelu", "half"), ("relu", "base")]
