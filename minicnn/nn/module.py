@@ -205,11 +205,24 @@ class Sequential(Module):
                 i += 1 + following
         return x
 
+    @property
+    def _plain(self) -> bool:
+        """Whether it calls its layers one after the other, as Sequential does."""
+        return type(self).forward is Sequential.forward
+
     def trace(self, x: Array | Tensor) -> Iterator[tuple[str, Array]]:
-        """(path, output array) of every layer in evaluation, in order, those of an inner Sequential included."""
+        """(path, output array) of every layer in evaluation, in order, those of an inner Sequential included.
+
+        A class derived from Sequential may use its layers in another way: of one among the layers only the output is
+        given, and for itself it is refused.
+        """
+        if not self._plain:
+            raise TypeError(
+                f"{type(self).__name__}.trace: its own forward decides what its layers compute; trace a Sequential"
+            )
         y: Any = x
         for name, layer in self.layers.items():
-            if isinstance(layer, Sequential):
+            if isinstance(layer, Sequential) and layer._plain:
                 for path, inner in layer.trace(y):
                     yield f"{name}.{path}", inner
                     y = inner

@@ -134,6 +134,22 @@ def test_trace_gives_every_layer_in_order(device):
     np.testing.assert_array_equal(device.get(trace[-1][1]), model(x).numpy())
 
 
+class Twice(nn.Sequential):
+    """Its layers, and then its layers once more."""
+
+    def forward(self, x, train, stream):
+        return super().forward(super().forward(x, train, stream), train, stream)
+
+
+def test_a_derived_sequential_is_traced_as_a_whole():
+    x = np.array([[3.0]], np.float32)
+    layer = nn.Activation(ops.negative)
+    ((name, y),) = nn.Sequential(twice=Twice(layer)).trace(x)
+    assert (name, y.item()) == ("twice", 3.0)  # its layer alone would give -3
+    with pytest.raises(TypeError, match=r"Twice\.trace: its own forward decides"):
+        next(Twice(layer).trace(x))
+
+
 @on_devices
 def test_state_goes_to_the_host_and_comes_back(device):
     model, other = network().to(device), network().initialise(seed=2)
