@@ -175,7 +175,7 @@ def _gradients(step: Step, g: Array) -> list[Array]:
     """What the vjp of a step gives, checked: one gradient (or None) for each argument, of its shape and dtype."""
     needs = [x is not None for x in step.inputs]
     arguments = (g, needs) if step.op.selective else (g,)
-    found = within_memory(device_of(g), f"the derivative of {step.op.name}", lambda: step.vjp(*arguments))
+    found = within_memory(device_of(g), f"the derivative of {step.op.name}", step.vjp, *arguments)
     grads = [scalar_as_array(gx) for gx in found]
     if len(grads) != len(needs):
         raise RuntimeError(f"{step.op.name}: its vjp gives {len(grads)} gradients for {len(needs)} arguments")
@@ -232,7 +232,7 @@ class Op:
             chosen, versions = self.textbook, self.faster if where.cuda is None else self.faster_on_gpu
             if versions and fast_versions():
                 chosen = next((fast for fits, fast in versions if fits(*arrays, **static)), chosen)
-            y, vjp = self._two(within_memory(where, self.name, lambda: chosen(*arrays, **static)))
+            y, vjp = self._two(within_memory(where, self.name, chosen, *arrays, **static))
         if y.dtype != arrays[0].dtype:
             raise TypeError(
                 f"{self.name}: the result has dtype {y.dtype}, the input {arrays[0].dtype}; give options as Python "

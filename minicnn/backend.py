@@ -44,7 +44,7 @@ class NoRoomError(DeviceError):
     """There is no memory for an array; whoever wanted it can say what for (`memory_for` in minicnn/parallel.py)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is equal to itself alone, and quickly found in a dict
 class Device:
     """One place where arrays live.
 

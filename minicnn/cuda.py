@@ -9,6 +9,7 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from minicnn.precision import precision
 
 Array = Any  # an array of the device
+Product = Callable[[Array, Array, Array], None]  # product(a, b, out) computes out = a b
 
 
 DEBUG_SYNC = os.environ.get("MINICNN_DEBUG_SYNC") == "1"  # wait after every kernel and product, to say which one failed
@@ -48,6 +50,23 @@ class Cuda(Protocol):
         """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it.
 
         exact    in float32, whatever `precision` says
+        """
+
+    def product(
+        self,
+        dtype: Any,
+        rows: int,
+        inner: int,
+        columns: int,
+        *,
+        stack: int = 1,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        precision: str = "float32",
+    ) -> Product:
+        """What computes the same for matrices of one size, again and again: a (rows, inner), b (inner, columns).
+
+        Arrays may have any shape, if such matrices lie there in C order.  Nothing looks at their sizes.
         """
 
     def capture(self, work: Callable[[], Any]) -> tuple[Any, Graph]:
@@ -120,7 +139,12 @@ class CupyCuda:
 
     def __init__(self, cupy: Any, card: Any):
         self.cupy, self.card = cupy, card
-        self._gemm: Callable[..., None] | None = None  # of cuBLAS; found when it is first needed
+        self._gemm: Callable[..., None] | None = None  # of cuBLAS, where CuPy's does not do: while a graph is captured
+
+    @cached_property
+    def _cupy_gemm(self) -> Callable[..., None]:
+        """Found when it is first needed: cuBLAS may be missing."""
+        return self.cupy.cuda.cublas.gemmStridedBatchedEx
 
     def module(self, source: str, options: tuple[str, ...]) -> Any:
         return self.cupy.RawModule(code=source, options=options)
@@ -136,24 +160,45 @@ class CupyCuda:
     def matmul(
         self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
     ) -> None:
+        *stack, m, n = out.shape
+        k, count = a.shape[-2 if transpose_a else -1], stack[0] if stack else 1
+        multiply = self.product(
+            out.dtype, m, k, n, stack=count, transpose_a=transpose_a, transpose_b=transpose_b,
+            precision="float32" if exact else precision(),
+        )  # fmt: skip
+        multiply(a, b, out)
+
+    def product(
+        self,
+        dtype: Any,
+        rows: int,
+        inner: int,
+        columns: int,
+        *,
+        stack: int = 1,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        precision: str = "float32",
+    ) -> Product:
         """cuBLAS itself: cupy.matmul would copy a transposed stack, and refuses to be captured.
 
         cuBLAS lays matrices out by columns, so it sees ours transposed, and computes out' = b' a'.
         """
-        *stack, m, n = out.shape
-        k, count = a.shape[-2 if transpose_a else -1], stack[0] if stack else 1
-        if out.size == 0 or k == 0:
-            out.fill(0)
-            return
-        if self._gemm is None:
-            self._gemm = self.cupy.cuda.cublas.gemmStridedBatchedEx
-        kind, one, zero = _DOUBLE if out.dtype == np.float64 else _SINGLE
-        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F["float32" if exact else precision()]
-        self._gemm(
-            self.card.cublas_handle, int(transpose_b), int(transpose_a), n, m, k, ctypes.addressof(one),
-            b.data.ptr, kind, b.shape[-1], n * k, a.data.ptr, kind, a.shape[-1], m * k, ctypes.addressof(zero),
-            out.data.ptr, kind, n, m * n, count, compute, GEMM_DEFAULT,
-        )  # fmt: skip
+        m, n, k = rows, columns, inner
+        if 0 in (stack, m, n, k):
+            return lambda a, b, out: out.fill(0)
+        kind, one, zero = _DOUBLE if dtype == np.float64 else _SINGLE
+        compute = COMPUTE_64F if kind == R_64F else COMPUTE_32F[precision]
+        sizes = (int(transpose_b), int(transpose_a), n, m, k, ctypes.addressof(one))
+        of_b = (kind, k if transpose_b else n, n * k)
+        of_a = (kind, m if transpose_a else k, m * k, ctypes.addressof(zero))
+        of_out = (kind, n, m * n, stack, compute, GEMM_DEFAULT)
+
+        def multiply(a: Array, b: Array, out: Array) -> None:
+            gemm = self._gemm or self._cupy_gemm
+            gemm(self.card.cublas_handle, *sizes, b.data.ptr, *of_b, a.data.ptr, *of_a, out.data.ptr, *of_out)
+
+        return multiply
 
     def capture(self, work: Callable[[], Any]) -> tuple[Any, Graph]:
         """On a stream of its own, because CUDA does not capture the one that computes; with memory of its own."""
@@ -161,7 +206,7 @@ class CupyCuda:
         stream, pool = cuda.Stream(non_blocking=True), cuda.MemoryPool()
         with self.card, stream, cuda.using_allocator(pool.malloc):
             stream.begin_capture()
-            plain, self._gemm = self._gemm, gemm_of(self.cupy)
+            self._gemm = gemm_of(self.cupy)
             try:
                 result = work()
             except BaseException:
@@ -169,7 +214,7 @@ class CupyCuda:
                     stream.end_capture()
                 raise
             finally:
-                self._gemm = plain
+                self._gemm = None
             graph = stream.end_capture()
         return result, Graph(graph.launch, pool)
 
@@ -239,11 +284,16 @@ def out_of_memory(error: BaseException) -> bool:
 class WaitingCuda(CupyCuda):
     """For MINICNN_DEBUG_SYNC: waits before and after every product, so that what failed is known."""
 
-    def matmul(self, a: Array, b: Array, out: Array, *args: Any, **options: Any) -> None:
-        shapes = f"the product of {a.shape} and {b.shape}"
-        self._wait(f"what CuPy started before {shapes}")
-        super().matmul(a, b, out, *args, **options)
-        self._wait(shapes)
+    def product(self, *sizes: Any, **options: Any) -> Product:
+        multiply = super().product(*sizes, **options)
+
+        def waiting(a: Array, b: Array, out: Array) -> None:
+            shapes = f"the product of {a.shape} and {b.shape}"
+            self._wait(f"what CuPy started before {shapes}")
+            multiply(a, b, out)
+            self._wait(shapes)
+
+        return waiting
 
     def _wait(self, what: str) -> None:
         try:

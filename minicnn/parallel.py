@@ -84,12 +84,17 @@ def pieces(n: int, sample_bytes: int, like: Array) -> list[slice]:
     wait while the other does the last.
     """
     if array_module(like) is not np:
-        return cut(0, n, DEVICE_PIECE_BYTES // _share // max(1, sample_bytes))
+        return cut(0, n, device_piece_bytes() // max(1, sample_bytes))
     count = -(-n // max(1, HOST_PIECE_BYTES // max(1, sample_bytes)))
     if n * sample_bytes >= LEAST_SHARED_BYTES:
         count = 4 * -(-count // 4)
     count = min(n, count)
     return [slice(n * i // count, n * (i + 1) // count) for i in range(count)]
+
+
+def device_piece_bytes() -> int:
+    """The budget of a piece on a GPU: less, once its memory was used up (`within_memory`)."""
+    return DEVICE_PIECE_BYTES // _share
 
 
 def taken(x: Array, piece: slice) -> Array:
@@ -108,8 +113,8 @@ def exchanging() -> None:
     _exchanges += 1
 
 
-def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
-    """work(); if that uses up the memory of a GPU, it is done once more, in smaller pieces.
+def within_memory(where: Device, name: str, work: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+    """work(*args, **options); if that uses up the memory of a GPU, it is done once more, in smaller pieces.
 
     There is no second try if it has exchanged messages: the other ranks, which had enough memory, would take them for
     those of the next op.
@@ -117,7 +122,7 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
     global _share
     exchanges = _exchanges
     try:
-        return work()
+        return work(*args, **options)
     except Exception as error:
         if not where.out_of_memory(error):
             raise
@@ -129,7 +134,7 @@ def within_memory(where: Device, name: str, work: Callable[[], Any]) -> Any:
         print(f"{where} is short of memory: from {name} on, work is done in smaller pieces", file=sys.stderr)
     _share = SMALLER
     with memory_for(where, f"{name}, also in smaller pieces"):
-        return work()
+        return work(*args, **options)
 
 
 @contextmanager

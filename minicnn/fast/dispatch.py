@@ -76,11 +76,6 @@ def _fused(name: str, fits: Condition) -> Condition:
     return condition
 
 
-def _activated(condition: Condition) -> Condition:
-    """The condition of a convolution, for one with an activation."""
-    return lambda *arrays, activation, **static: condition(*arrays, **static)
-
-
 def forced_convolution() -> str | None:
     """What MINICNN_CONV says; None: the table chooses."""
     name = os.environ.get("MINICNN_CONV")
@@ -114,8 +109,8 @@ TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
 GPU_TABLE: list[tuple[Op, Condition, Callable[..., Pair]]] = [
     (ops.conv2d, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
     (ops.conv2d, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
-    (fused.conv2d_activated, _activated(_chosen("winograd", cuda_winograd.fits)), cuda_winograd.conv2d),
-    (fused.conv2d_activated, _activated(_chosen("im2col", cuda_im2col.fits)), cuda_im2col.conv2d),
+    (fused.conv2d_activated, _chosen("winograd", cuda_winograd.fits), cuda_winograd.conv2d),
+    (fused.conv2d_activated, _chosen("im2col", cuda_im2col.fits), cuda_im2col.conv2d),
     (ops.linear, cuda_linear.fits, cuda_linear.linear),
     (ops.relu, cuda_elementwise.fits, cuda_elementwise.relu),
     (ops.leaky_relu, cuda_elementwise.fits, cuda_elementwise.leaky_relu),

@@ -65,10 +65,15 @@ def conv2d(x: Array, w: Array, b: Array | None = None, *, stride: Size = 1, pad:
 
 def check_conv2d(x: Array, w: Array, b: Array | None) -> None:
     """The shapes of a convolution fit together."""
-    if w.ndim != 4:
-        raise ValueError(f"conv2d: w must be filters of shape (kh, kw, C_in, C_out), got shape {w.shape}")
-    if x.ndim == 4 and w.shape[2] != x.shape[3]:
-        remedy = "; x looks like (N, C, H, W): use x.transpose(0, 2, 3, 1)" if x.shape[1] == w.shape[2] else ""
-        raise ValueError(f"conv2d: x {x.shape} has {x.shape[3]} channels, w {w.shape} expects {w.shape[2]}{remedy}")
-    if b is not None and b.shape != (w.shape[3],):
-        raise ValueError(f"conv2d: b must have shape ({w.shape[3]},), one per filter of w {w.shape}, got {b.shape}")
+    check_shapes(x.shape, w.shape, None if b is None else b.shape)
+
+
+def check_shapes(x: tuple[int, ...], w: tuple[int, ...], b: tuple[int, ...] | None) -> None:
+    """The same of the shapes themselves."""
+    if len(w) != 4:
+        raise ValueError(f"conv2d: w must be filters of shape (kh, kw, C_in, C_out), got shape {w}")
+    if len(x) == 4 and w[2] != x[3]:
+        remedy = "; x looks like (N, C, H, W): use x.transpose(0, 2, 3, 1)" if x[1] == w[2] else ""
+        raise ValueError(f"conv2d: x {x} has {x[3]} channels, w {w} expects {w[2]}{remedy}")
+    if b is not None and b != (w[3],):
+        raise ValueError(f"conv2d: b must have shape ({w[3]},), one per filter of w {w}, got {b}")

@@ -39,6 +39,8 @@ def as_pair(where: str, name: str, value: Any, least: int = 1) -> Pair2:
 
 def as_pad(where: str, pad: Any) -> tuple[Pair2, Pair2]:
     """An int, a pair (rows, columns), or ((top, bottom), (left, right)), as the last of these."""
+    if type(pad) is int and pad >= 0:
+        return (pad, pad), (pad, pad)
     if isinstance(pad, (tuple, list)) and len(pad) == 2 and all(isinstance(side, (tuple, list)) for side in pad):
         rows, columns = (as_pair(where, "pad", side, least=0) for side in pad)
         return rows, columns

@@ -253,10 +253,10 @@ def test_debug_sync_waits_for_products(monkeypatch):
         waiting.matmul(x, x, out)
     assert cuda_cpu.finish() is not None
 
-    def broken(cuda, *arrays):
+    def broken(*arrays):
         start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
 
-    monkeypatch.setattr(CupyCuda, "matmul", broken)
+    monkeypatch.setattr(CupyCuda, "product", lambda *sizes, **options: broken)
     with pytest.raises(RuntimeError, match=r"^the product of \(2, 2\) and \(2, 2\) failed on gpu:0: "):
         waiting.matmul(x, x, out)
     assert cuda_cpu.finish() is not None

@@ -25,6 +25,21 @@ class ShimCuda:
         np.matmul(a, b, out=out._host)
         launched("matmul")
 
+    def product(
+        self, dtype, rows, inner, columns, *, stack=1, transpose_a=False, transpose_b=False, precision="float32"
+    ):
+        of_a, of_b = (
+            (inner, rows) if transpose_a else (rows, inner),
+            (columns, inner) if transpose_b else (inner, columns),
+        )
+
+        def multiply(a, b, out):
+            assert a.dtype == b.dtype == out.dtype == dtype
+            shaped = (x.reshape(stack, *shape) for x, shape in ((a, of_a), (b, of_b), (out, (rows, columns))))
+            self.matmul(*shaped, transpose_a, transpose_b)
+
+        return multiply
+
     def capture(self, work):
         raise NotImplementedError("the stand-in cannot be captured")
 

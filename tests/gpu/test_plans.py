@@ -1,13 +1,17 @@
-"""A launch that comes again is started from a plan: with the arrays and numbers of now, not those of the first time."""
+"""A launch that comes again is started from a plan: with the arrays and numbers of now, not those of the first time.
+
+And what an op keeps between calls is kept by everything that it depends on.
+"""
 
 import threading
 
 import numpy as np
 import pytest
 
-from minicnn import backend
+from minicnn import backend, ops, parallel
 from minicnn.fast.cuda import kernels
-from minicnn.fast.cuda.kernels import launch
+from minicnn.fast.cuda.kernels import Launch, launch
+from minicnn.precision import PRECISION
 
 if problem := backend.gpu_problem():
     pytest.skip(f"no GPU: {problem}", allow_module_level=True)
@@ -68,7 +72,7 @@ def test_words_of_64_bits(gpu, plans):
     for step in (3, 2**63 + 5, 3):
         y, words = gpu.xp.empty(x.shape, x.dtype), gpu.xp.empty(2, np.uint16)
         numbers = [np.uint64(word) for word in (7, 8, step, 0)]
-        launch("dropout.dropout", (y, words), x, None, *numbers, 1 << 15, 2.0, 16, 1, count=2)
+        launch("dropout.dropout", (y, words), x, None, 1 << 15, 2.0, 16, 1, *numbers, count=2)
         results.append(gpu.get(words).tolist())
     assert len(plans) == 1
     assert results[0] == results[2] != results[1]
@@ -110,3 +114,119 @@ def test_plans_do_not_fill_the_memory(gpu, plans, monkeypatch):
     for size in (1, 2, 3, 4, 5, 1, 2):
         np.testing.assert_array_equal(leaky(gpu, np.full(size, -2.0), 0.5), -1)
         assert len(plans) <= 3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_launch_takes_the_arrays_and_numbers_of_now(gpu, plans, dtype):
+    again = Launch(gpu, "elementwise.leaky_relu", count=3)
+    for k, slope in enumerate((0.5, 0.25, -2.0)):
+        x = np.array([-1.0, k, -k - 1.0], dtype)
+        y = gpu.put(np.zeros(3, dtype))
+        again(y, gpu.put(x), numbers=(slope,))
+        np.testing.assert_array_equal(gpu.get(y), np.where(x > 0, x, np.array(slope, dtype) * x))
+    assert not plans  # it has its own
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_array_that_is_there_only_sometimes(gpu, first):
+    x, bias = np.arange(6.0) - 3, np.array([1.0, 0.0, -1.0])
+    again, there, y = Launch(gpu, "elementwise.relu", 3, count=6), gpu.put(x), gpu.put(np.zeros(6))
+    for with_bias in (first, not first, first):
+        again(y, there, gpu.put(bias) if with_bias else None)
+        np.testing.assert_array_equal(gpu.get(y), np.maximum(x + np.resize(bias, 6) if with_bias else x, 0))
+
+
+def test_a_launch_of_nothing(gpu):
+    y = gpu.put(np.ones(3))
+    for _ in range(2):
+        Launch(gpu, "elementwise.avr", count=0)(y, y)
+    np.testing.assert_array_equal(gpu.get(y), 1)
+
+
+def test_a_pool_of_images_that_begin_elsewhere(gpu):
+    """Threads take four channels at once where the images lie at a multiple of 16 bytes, and one where they do not.
+
+    The gradient comes in any order.
+    """
+    numbers = np.random.default_rng(0).normal(size=2 * 5 * 5 * 4 + 3).astype("float32")
+    whole = gpu.put(numbers)
+    for start in (0, 1, 0, 3):
+        x, there = (a[start:][:200].reshape(2, 5, 5, 4) for a in (numbers, whole))
+        expected, vjp = ops.max_pool2d.textbook(x, k=3, stride=2)
+        found, found_vjp = ops.max_pool2d.pair(there, k=3, stride=2)
+        np.testing.assert_array_equal(gpu.get(found), expected)
+        for g in (found, gpu.xp.asfortranarray(found)):
+            np.testing.assert_array_equal(gpu.get(*found_vjp(g)), *vjp(expected))
+
+
+CHANNELS = {"winograd": 16, "im2col": 3}
+
+
+@pytest.fixture(params=CHANNELS)
+def arrays(request):
+    """x, w and b of a convolution that the table does by Winograd's algorithm, or as a product."""
+    rng, c = np.random.default_rng(0), CHANNELS[request.param]
+    return rng.normal(size=(2, 6, 6, c)), rng.normal(size=(3, 3, c, 16)), rng.normal(size=16)
+
+
+def convolution(gpu, x, w, b=None, **options):
+    """y and the three gradients for g = y, on the host."""
+    y, vjp = ops.conv2d.pair(*(None if a is None else gpu.put(a) for a in (x, w, b)), **options)
+    return [gpu.get(a) for a in (y, *vjp(y)) if a is not None]
+
+
+def test_a_convolution_of_another_kind(gpu, arrays):
+    """After one that is kept: other sizes, other padding, without a bias, in another precision and order; and back."""
+    x, w, b = arrays
+    turned = np.asfortranarray(x)
+    cases = [
+        ((x, w, b), {"pad": 1}),
+        ((x, w, b), {"pad": ((0, 1), [2, 0])}),
+        ((x, w), {"pad": 1}),
+        ((x[:1], w, b), {"pad": 1}),
+        ((x, w, b), {"pad": [1, 1], "stride": [2, 1]}),
+        ((turned, w, b), {"pad": 1}),
+        (tuple(a.astype("float32") for a in arrays), {"pad": 1}),
+    ]
+    for given, options in (*cases, *cases):
+        y, vjp = ops.conv2d.textbook(*given, **options)
+        expected = [a for a in (y, *vjp(y)) if a is not None]
+        close = {"rtol": 1e-9, "atol": 1e-9} if y.dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-2}
+        for ours, theirs in zip(convolution(gpu, *given, **options), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, **close)
+
+
+def test_options_that_only_equal_those_that_are_kept(gpu, arrays):
+    """True == 1 == 1.0, and both are refused all the same."""
+    convolution(gpu, *arrays, pad=1, stride=1)
+    for options in ({"pad": True}, {"pad": 1.0}, {"pad": (1, True)}, {"stride": True}, {"stride": 1.0}):
+        with pytest.raises(ValueError, match="conv2d: (pad|stride) must be"):
+            convolution(gpu, *arrays, **options)
+    with pytest.raises(ValueError, match="conv2d: b must have shape"):
+        convolution(gpu, *arrays[:2], arrays[2][:5], pad=1)
+
+
+def test_another_precision_from_one_call_to_the_next(gpu, arrays, monkeypatch):
+    x, w, b = (a.astype("float32") for a in arrays)
+    found = {}
+    for name in ("float32", "bf16", "float32", "bf16"):
+        monkeypatch.setenv(PRECISION, name)
+        results = convolution(gpu, x, w, b, pad=1)
+        for ours, before in zip(results, found.setdefault(name, results), strict=True):
+            np.testing.assert_array_equal(ours, before)
+    if gpu.cuda.card.compute_capability >= "80":  # older cards have no bf16
+        assert not np.array_equal(found["float32"][0], found["bf16"][0])
+
+
+def test_a_budget_that_shrinks_between_an_op_and_its_derivative(gpu, monkeypatch):
+    """As when memory runs out there; 1x1 filters with padding, whose columns are kept."""
+    rng = np.random.default_rng(0)
+    for k, c, f in ((3, 16, 16), (3, 3, 16), (1, 8, 16)):
+        x, w, b = rng.normal(size=(5, 6, 6, c)), rng.normal(size=(k, k, c, f)), rng.normal(size=f)
+        expected, vjp = ops.conv2d.textbook(x, w, b, pad=1)
+        y, our_vjp = ops.conv2d.pair(*map(gpu.put, (x, w, b)), pad=1)
+        np.testing.assert_allclose(gpu.get(y), expected, rtol=1e-9, atol=1e-9)
+        with monkeypatch.context() as short:
+            short.setattr(parallel, "DEVICE_PIECE_BYTES", 1)  # one image at a time
+            for ours, theirs in zip(our_vjp(y), vjp(expected), strict=True):
+                np.testing.assert_allclose(gpu.get(ours), theirs, rtol=1e-9, atol=1e-9)

@@ -18,8 +18,8 @@ __device__ void philox(u64* c, u64 k0, u64 k1) {
 // for each block of Philox, which has bits for 16 elements; a sample has `size` elements and `blocks` words.  `before` blocks
 // belong to samples of the global batch that come before these.  In a graph all of these are as they were when it was
 // captured; `ahead` tells how many steps have passed since.
-KERNEL dropout(REAL* y, u16* words, const REAL* x, const u64* ahead, u64 key0, u64 key1, u64 step, u64 before,
-               INDEX threshold, REAL scale, INDEX size, INDEX blocks, INDEX count) {
+KERNEL dropout(REAL* y, u16* words, const REAL* x, const u64* ahead, INDEX threshold, REAL scale, INDEX size,
+               INDEX blocks, u64 key0, u64 key1, u64 step, u64 before, INDEX count) {
     EACH(i, count) {
         u64 c[4] = {before + (u64)i + 1, 0, ahead ? step + *ahead : step, 1};
         philox(c, key0, key1);

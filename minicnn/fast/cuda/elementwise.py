@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
-from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import available, launch, steps_ahead
+from minicnn.backend import Array, Device, array_module, device_of
+from minicnn.fast.cuda.kernels import Launch, available, launch, steps_ahead
 from minicnn.ops.dropout import rounded_rate
 from minicnn.random import LANES_PER_BLOCK, Stream
 
@@ -37,16 +39,29 @@ def crelu(x: Array, *, axis: int = -1) -> Pair:
 
 def activated(name: str, x: Array, bias: Array | None) -> Pair:
     """ops.relu or ops.crelu, by name, of x (..., C), after a bias (C,) was added, if one is given."""
-    xp, c, shape = array_module(x), x.shape[-1] if x.ndim else 1, x.shape
-    y = xp.empty((*shape[:-1], 2 * c) if name == "crelu" else shape, x.dtype)
-    launch(f"elementwise.{name}", (y,), x, bias, c, count=x.size)
+    device, dtype, shape = device_of(x), x.dtype, x.shape
+    y_shape, forward, backward = _activation(device, dtype, name, shape)
+    xp = device.xp
+    y = xp.empty(y_shape, dtype)
+    forward(y, xp.ascontiguousarray(x), None if bias is None else xp.ascontiguousarray(bias))
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty(shape, y.dtype)
-        launch(f"elementwise.{name}_grad", (gx,), g, y, *((c,) if name == "crelu" else ()))
+        gx = xp.empty(shape, dtype)
+        backward(gx, xp.ascontiguousarray(g), y)
         return (gx,)
 
     return y, vjp
+
+
+@lru_cache(1024)  # the shapes of a network come again in every step
+def _activation(
+    device: Device, dtype: Any, name: str, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], Launch, Launch]:
+    """The shape of the output, the kernel, and that of the derivative, for arrays of this dtype."""
+    c, size = shape[-1] if shape else 1, math.prod(shape)
+    forward = Launch(device, f"elementwise.{name}", c, count=size)
+    backward = Launch(device, f"elementwise.{name}_grad", *((c,) if name == "crelu" else ()), count=size)
+    return (*shape[:-1], 2 * c) if name == "crelu" else shape, forward, backward
 
 
 def leaky_relu(x: Array, *, slope: float = 0.01) -> Pair:
@@ -74,20 +89,26 @@ def _elementwise(name: str, x: Array, *options: float) -> Pair:
 
 def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     """ops.dropout: the same random bits, drawn on the device; the derivative keeps one bit for each element."""
-    xp = array_module(x)
-    threshold, scale = rounded_rate(rate)
-    size = x[:1].size
-    per_sample = -(-size // LANES_PER_BLOCK)
-    y, words = xp.empty(x.shape, x.dtype), xp.empty(len(x) * per_sample, np.uint16)
+    device, dtype, shape = device_of(x), x.dtype, x.shape
+    per_sample, forward, backward = _dropout(device, dtype, shape, rate)
+    xp = device.xp
+    y, words = xp.empty(shape, dtype), xp.empty(shape[0] * per_sample, np.uint16)
     place = (*stream.key, np.uint64(stream.step), np.uint64(stream.first * per_sample))
-    launch(
-        "dropout.dropout", (y, words), x, steps_ahead.get(), *place, threshold, scale, size, per_sample,
-        count=len(words),
-    )  # fmt: skip
+    forward(y, words, xp.ascontiguousarray(x), steps_ahead.get(), numbers=place)
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty(g.shape, g.dtype)
-        launch("dropout.dropout_grad", (gx,), g, words, scale, size, per_sample)
+        gx = xp.empty(shape, dtype)
+        backward(gx, xp.ascontiguousarray(g), words)
         return (gx,)
 
     return y, vjp
+
+
+@lru_cache(1024)
+def _dropout(device: Device, dtype: Any, shape: tuple[int, ...], rate: float) -> tuple[int, Launch, Launch]:
+    """The number of words for a sample, the kernel, and that of the derivative, for arrays of this dtype."""
+    threshold, scale = rounded_rate(rate)
+    n, size = shape[0], math.prod(shape[1:])
+    per_sample = -(-size // LANES_PER_BLOCK)
+    forward = Launch(device, "dropout.dropout", threshold, scale, size, per_sample, count=n * per_sample)
+    return per_sample, forward, Launch(device, "dropout.dropout_grad", scale, size, per_sample, count=n * size)

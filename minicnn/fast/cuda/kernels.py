@@ -8,8 +8,9 @@ they are.
 
 The same launch comes again in every step, with other arrays.  The first time its arguments are made ready, and CuPy
 looks at each of them before it starts the kernel: too slow for the hundred launches of a step.  What was found is kept
-as a Plan, by the kernel, the dtypes and sizes of the arrays, and the integers; from then on only addresses and numbers
-are written into it.
+as a Plan; from then on only addresses and numbers are written into it.  `launch` finds the plan by the kernel, the
+dtypes and sizes of the arrays, and the integers.  An op that keeps what follows from its shapes (as winograd.py does)
+has no need to look for it: it keeps a Launch, which has its plan.
 
 Files are compiled when they are first needed, for each device, precision and width of indices; CuPy keeps the result on
 disk for the next process.
@@ -65,6 +66,33 @@ def blocks(count: int) -> int:
     return min(-(-count // THREADS), MOST_BLOCKS)
 
 
+class Launch:
+    """A kernel and the number of its threads, with all that it is told besides arrays: said once, started many times.
+
+        transform = Launch(device, "winograd.input_transform_4", h, w, c, count=n)
+        transform(v, x)
+
+    `fixed` are the numbers that the kernel gets behind its arrays.  It is called with the arrays, outputs first, and
+    with None for those that there are not; all in C order, and in every call of the same dtypes and sizes.  Nothing
+    looks at that: whoever keeps a Launch keeps it for arrays of one kind.
+    """
+
+    def __init__(self, where: Device, kernel: str, *fixed: Any, count: int):
+        self._where, self._kernel, self._fixed, self._count = where, kernel, fixed, count
+        self._plan: Plan | None = None
+
+    def __call__(self, *arrays: Array | None, numbers: Sequence[Any] = ()) -> None:
+        """Start it; `numbers`, behind the fixed ones, may be others in every call, but of the same types."""
+        if self._plan is not None:
+            self._plan.start([0 if array is None else array.data.ptr for array in arrays] + [*numbers])
+        elif self._count:
+            values = [*arrays, *self._fixed, *numbers]
+            change = [*range(len(arrays)), *range(len(values) - len(numbers), len(values))]
+            self._plan = _launch_anew(self._where, self._kernel, values, self._count, None, change)
+        if DEBUG_SYNC:
+            _wait_for(self._where, self._kernel)
+
+
 def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | None = None, real: Any = None) -> None:
     """Start a kernel, "file.name", with a thread for each element of the first output, or `count` of them.
 
@@ -101,7 +129,12 @@ def launch(kernel: str, outputs: tuple[Array, ...], *inputs: Any, count: int | N
         values = [*outputs, *inputs]
         for i, array in zip(places.arrays, arrays, strict=True):
             values[len(outputs) + i] = array
-        _launch_anew(where, kernel, values, count, real, known)
+        found = Places(kind, [type(value) for value in values])
+        plan = _launch_anew(where, kernel, values, count, real, [*found.arrays, *found.numbers])
+        if plan is not None:
+            if len(_plans) >= MOST_PLANS:
+                _plans.clear()
+            _plans[known] = plan
     if DEBUG_SYNC:
         _wait_for(where, kernel)
 
@@ -122,9 +155,9 @@ def _places(kind: Any, types: tuple[Any, ...]) -> Places:
 
 
 def _launch_anew(
-    where: Device, kernel: str, values: Sequence[Any], count: int, real: Any, key: tuple[Any, ...]
-) -> None:
-    """A launch that there is no plan for; then there is one, if the device can use it."""
+    where: Device, kernel: str, values: Sequence[Any], count: int, real: Any, change: Sequence[int]
+) -> Plan | None:
+    """A launch that there is no plan for, and a plan of it, if the device can use one; which of the values `change`."""
     assert where.cuda is not None
     kind = type(values[0])
     largest, double = count, False
@@ -140,11 +173,7 @@ def _launch_anew(
     with where.active():
         function((blocks(count),), (THREADS,), tuple(arguments))
         handle = where.cuda.handle(function)
-    if handle is not None:
-        if len(_plans) >= MOST_PLANS:
-            _plans.clear()
-        places = Places(kind, [type(value) for value in values])
-        _plans[key] = Plan(where.cuda, handle, blocks(count), arguments, [*places.arrays, *places.numbers])
+    return None if handle is None else Plan(where.cuda, handle, blocks(count), arguments, change)
 
 
 class Plan:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from minicnn.autodiff import Grads, Pair
-from minicnn.backend import Array, array_module
+from minicnn.backend import Array, Device, device_of
 from minicnn.fast.cuda.kernels import available
-from minicnn.fast.cuda.shapes import each_pixel, each_window, lanes, launch_lanes, reciprocals
+from minicnn.fast.cuda.shapes import LanesLaunch, each_pixel, each_window, reciprocals
 from minicnn.ops.pool import pool_windows
-from minicnn.ops.windows import Pad, Size, as_pair
+from minicnn.ops.windows import Pad, Size, Windows, as_pair
 
 MOST_CELLS = 256  # of a window: where a maximum is fits in a byte
 
@@ -31,15 +32,15 @@ def fits_global(x: Array) -> bool:
 
 def max_pool2d(x: Array, *, k: Size, stride: Size | None = None, pad: Pad = 0, ceil: bool = False) -> Pair:
     """ops.max_pool2d; a byte for each window tells where its maximum is."""
-    xp = array_module(x)
-    windows = pool_windows("max_pool2d", x, k, stride, pad, ceil)
-    y, shape = xp.empty((len(x), *windows.out, x.shape[3]), x.dtype), x.shape
-    switches = xp.empty(y.shape, np.uint8)
-    each_window("pool.max_pool", (y, switches), x, windows)
+    device, dtype, shape = device_of(x), x.dtype, x.shape
+    layer = _layer(device, dtype, "max_pool", pool_windows("max_pool2d", x, k, stride, pad, ceil), shape)
+    xp = device.xp
+    y, switches = xp.empty(layer.y_shape, dtype), xp.empty(layer.y_shape, np.uint8)
+    layer.forward(y, switches, xp.ascontiguousarray(x))
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty(shape, g.dtype)
-        each_pixel("pool.max_pool_grad", gx, (g, switches), windows)
+        gx = xp.empty(shape, dtype)
+        layer.backward(gx, xp.ascontiguousarray(g), switches)
         return (gx,)
 
     return y, vjp
@@ -55,32 +56,51 @@ def avg_pool2d(
     count_include_pad: bool = False,
 ) -> Pair:
     """ops.avg_pool2d."""
-    xp = array_module(x)
+    device, dtype, shape = device_of(x), x.dtype, x.shape
     windows = pool_windows("avg_pool2d", x, k, stride, pad, ceil)
     cells: tuple[int, ...] = ()  # those that count: from, to
     for size, (before, after) in zip(windows.size, windows.pad, strict=True):
         cells += (0, before + size + after) if count_include_pad else (before, before + size)
-    y, shape = xp.empty((len(x), *windows.out, x.shape[3]), x.dtype), x.shape
-    each_window("pool.avg_pool", (y,), x, windows, *cells)
+    layer = _layer(device, dtype, "avg_pool", windows, shape, *cells)
+    xp = device.xp
+    y = xp.empty(layer.y_shape, dtype)
+    layer.forward(y, xp.ascontiguousarray(x))
 
     def vjp(g: Array) -> Grads:
-        gx = xp.empty(shape, g.dtype)
-        each_pixel("pool.avg_pool_grad", gx, (g,), windows, *cells)
+        gx = xp.empty(shape, dtype)
+        layer.backward(gx, xp.ascontiguousarray(g))
         return (gx,)
 
     return y, vjp
 
 
+class Layer:
+    """What follows from the shapes of a pool, its dtype and device: they come again in every step."""
+
+    def __init__(self, device: Device, dtype: Any, name: str, windows: Windows, shape: tuple[int, ...], *numbers: int):
+        n, _, _, c = shape
+        self.y_shape = (n, *windows.out, c)
+        self.forward = each_window(device, f"pool.{name}", n, c, windows, *numbers)
+        self.backward = each_pixel(device, f"pool.{name}_grad", n, c, windows, *numbers)
+
+
+_layer = lru_cache(1024)(Layer)
+
+
 def global_avg_pool(x: Array) -> Pair:
     """ops.global_avg_pool."""
-    xp = array_module(x)
-    n, h, w, c = x.shape
+    device, dtype, shape = device_of(x), x.dtype, x.shape
 
     def vjp(g: Array) -> Grads:
-        g, gx = xp.ascontiguousarray(g), xp.empty((n, h, w, c), g.dtype)
-        at_once = lanes(c, gx, g)
-        numbers = (h * w, c // at_once, *reciprocals(c // at_once, h * w))
-        launch_lanes("pool.global_avg_pool_grad", at_once, (gx,), (g,), *numbers)
+        gx = device.xp.empty(shape, dtype)
+        _global_avg_pool_grad(device, dtype, shape)(gx, device.xp.ascontiguousarray(g))
         return (gx,)
 
     return x.mean(axis=(1, 2)), vjp
+
+
+@lru_cache(1024)
+def _global_avg_pool_grad(device: Device, dtype: Any, shape: tuple[int, ...]) -> LanesLaunch:
+    _, h, w, c = shape
+    told = lambda c: (h * w, c, *reciprocals(c, h * w))
+    return LanesLaunch(device, "pool.global_avg_pool_grad", c, math.prod(shape), told)

@@ -7,18 +7,20 @@ the same divisions and accesses to memory.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import geometry, launch
+from minicnn.backend import Array, Device
+from minicnn.fast.cuda.kernels import Launch, geometry
 from minicnn.ops.windows import Windows
+from minicnn.parallel import cut, device_piece_bytes
+
+Kernels = TypeVar("Kernels")
 
 VECTOR_BYTES = 16  # the most that a thread reads or writes at once
-
-Arrays = tuple[Array, ...]
 
 
 @lru_cache(4096)  # shapes come again and again
@@ -48,32 +50,70 @@ def lanes(channels: int, *arrays: Array) -> int:
     return most
 
 
-def launch_lanes(kernel: str, at_once: int, outputs: Arrays, inputs: Arrays, *numbers: Any) -> None:
-    """Start the variant of a kernel for so many lanes (WITH_LANES in common.cuh), a thread for that many outputs."""
-    name = kernel if at_once == 1 else f"{kernel}_vector"
-    launch(name, outputs, *inputs, *numbers, count=outputs[0].size // at_once)
+class LanesLaunch:
+    """A Launch of either variant of a kernel (WITH_LANES in common.cuh), as the arrays of each call allow.
+
+    size       of the first output
+    numbers    what the kernel is told, by the number of channels, or of vectors of channels
+    """
+
+    def __init__(self, where: Device, kernel: str, channels: int, size: int, numbers: Callable[[int], tuple[Any, ...]]):
+        self._where, self._kernel, self._channels, self._size, self._numbers = where, kernel, channels, size, numbers
+        self._variants: dict[int, Launch] = {}  # by the number of lanes
+
+    def __call__(self, *arrays: Array) -> None:
+        at_once = lanes(self._channels, *arrays)
+        if at_once not in self._variants:
+            name = self._kernel if at_once == 1 else f"{self._kernel}_vector"
+            numbers = self._numbers(self._channels // at_once)
+            self._variants[at_once] = Launch(self._where, name, *numbers, count=self._size // at_once)
+        self._variants[at_once](*arrays)
 
 
-def each_window(kernel: str, outputs: Arrays, x: Array, windows: Windows, *numbers: int) -> None:
-    """Start a kernel with a thread for each window of x (N, H, W, C) and channel, or vector of channels."""
-    x, (oh, ow) = array_module(x).ascontiguousarray(x), windows.out
-    at_once = lanes(x.shape[3], x, *outputs)
-    c = x.shape[3] // at_once
-    launch_lanes(kernel, at_once, outputs, (x,), *geometry(windows, c), *numbers, *reciprocals(c, ow, oh))
+def each_window(where: Device, kernel: str, n: int, channels: int, windows: Windows, *numbers: int) -> LanesLaunch:
+    """A kernel with a thread for each window of n images and channel, or vector of channels.
+
+    It is called with its outputs (N, OH, OW, C), the first of which is of numbers, and the images.
+    """
+    oh, ow = windows.out
+    told = lambda c: (*geometry(windows, c), *numbers, *reciprocals(c, ow, oh))
+    return LanesLaunch(where, kernel, channels, n * oh * ow * channels, told)
 
 
-def each_cell(kernel: str, rows: Array, x: Array, windows: Windows) -> None:
-    """Start a kernel with a thread for each cell of each window of x (N, H, W, C) and channel, or vector of them."""
-    x, (oh, ow), (kh, kw) = array_module(x).ascontiguousarray(x), windows.out, windows.k
-    at_once = lanes(x.shape[3], x, rows)
-    c = x.shape[3] // at_once
-    launch_lanes(kernel, at_once, (rows,), (x,), *geometry(windows, c), *reciprocals(kw * c, kh, ow, oh))
+def each_cell(where: Device, kernel: str, n: int, channels: int, windows: Windows) -> LanesLaunch:
+    """A kernel with a thread for each cell of each window of n images and channel, or vector of channels.
+
+    It is called with the cells and the images.
+    """
+    (oh, ow), (kh, kw) = windows.out, windows.k
+    told = lambda c: (*geometry(windows, c), *reciprocals(kw * c, kh, ow, oh))
+    return LanesLaunch(where, kernel, channels, n * oh * ow * kh * kw * channels, told)
 
 
-def each_pixel(kernel: str, gx: Array, inputs: Arrays, windows: Windows, *numbers: int) -> None:
-    """Start a kernel with a thread for each pixel of gx (N, H, W, C) and channel, or vector of channels."""
-    inputs, (h, w) = tuple(map(array_module(gx).ascontiguousarray, inputs)), windows.size
-    at_once = lanes(gx.shape[3], gx, *inputs)
-    c = gx.shape[3] // at_once
-    divisors = (c, w, h, *windows.stride)
-    launch_lanes(kernel, at_once, (gx,), inputs, *geometry(windows, c), *numbers, *reciprocals(*divisors))
+def each_pixel(where: Device, kernel: str, n: int, channels: int, windows: Windows, *numbers: int) -> LanesLaunch:
+    """A kernel with a thread for each pixel of n images and channel, or vector of channels.
+
+    It is called with the images and what it makes them of.
+    """
+    h, w = windows.size
+    told = lambda c: (*geometry(windows, c), *numbers, *reciprocals(c, w, h, *windows.stride))
+    return LanesLaunch(where, kernel, channels, n * h * w * channels, told)
+
+
+class Pieces(Generic[Kernels]):
+    """A batch cut into pieces whose temporary arrays fit in the budget, each with the kernels for so many images.
+
+    kernels(images) makes them, once for each number of images.
+    """
+
+    def __init__(self, n: int, sample_bytes: int, kernels: Callable[[int], Kernels]):
+        self._n, self._sample_bytes, self._kernels = n, sample_bytes, cache(kernels)
+        self._found: dict[int, list[tuple[slice, Kernels]]] = {}  # by the budget
+
+    def __call__(self) -> list[tuple[slice, Kernels]]:
+        """As the budget is now: it shrinks when memory runs out, perhaps between an op and its derivative."""
+        budget = device_piece_bytes()
+        if budget not in self._found:
+            slices = cut(0, self._n, budget // max(1, self._sample_bytes))
+            self._found[budget] = [(piece, self._kernels(piece.stop - piece.start)) for piece in slices]
+        return self._found[budget]

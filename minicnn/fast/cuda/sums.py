@@ -7,9 +7,11 @@ where a GPU runs hundreds.  Here kernels first sum chunks of rows, and CuPy sums
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from typing import Any
 
-from minicnn.backend import Array, array_module
-from minicnn.fast.cuda.kernels import launch
+from minicnn.backend import Array, Device, device_of
+from minicnn.fast.cuda.kernels import Launch
 
 LEAST_THREADS = 1 << 15  # of the first stage: 128 blocks
 MOST_CHUNKS = 2048  # rows of the second
@@ -35,7 +37,17 @@ def sum_squares(x: Array, mean: Array) -> Array:
 
 
 def _in_chunks(kernel: str, x: Array, rows: int, channels: int, *others: Array) -> Array:
-    length = chunk_length(rows, channels)
-    chunks = array_module(x).empty((-(-rows // length), channels), x.dtype)
-    launch(kernel, (chunks,), x, *others, rows, length, channels)
+    device = device_of(x)
+    in_order = device.xp.ascontiguousarray
+    shape, first_stage = _first_stage(device, x.dtype, kernel, rows, channels)
+    chunks = device.xp.empty(shape, x.dtype)
+    first_stage(chunks, in_order(x), *map(in_order, others))
     return chunks.sum(axis=0)
+
+
+@lru_cache(1024)  # the shapes of a network come again in every step
+def _first_stage(device: Device, dtype: Any, kernel: str, rows: int, channels: int) -> tuple[tuple[int, int], Launch]:
+    """The shape of the chunks, and the kernel that sums them, for arrays of this dtype."""
+    length = chunk_length(rows, channels)
+    shape = (-(-rows // length), channels)
+    return shape, Launch(device, kernel, rows, length, channels, count=math.prod(shape))

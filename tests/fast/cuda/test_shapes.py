@@ -61,6 +61,17 @@ def test_an_array_that_starts_between_vectors_is_taken_number_by_number():
         assert lanes(4, whole, switches[2:6]) == 1
 
 
+@needs_compiler
+def test_each_call_looks_where_its_arrays_are():
+    """Whatever was kept of the same pool before."""
+    with standin_with_kernels() as device:
+        whole = device.put(np.zeros(2 * 5 * 5 * 4 + 1, np.float32))
+        for start, name in ((0, "max_pool_vector"), (1, "max_pool"), (0, "max_pool_vector")):
+            launches.clear()
+            pool.max_pool2d(whole[start:][:200].reshape(2, 5, 5, 4), k=3)
+            assert launches == [f"kernel {name}"]
+
+
 WIDE = st.sampled_from([4, 8])
 KERNELS = {
     "max_pool2d": (pool.max_pool2d, lambda d: draw.pool(d, WIDE), {"max_pool", "max_pool_grad"}),

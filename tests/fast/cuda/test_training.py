@@ -1,5 +1,6 @@
 """A small training that uses every kernel (tests/gpu compares it with the CPU), and what is asked of memory."""
 
+import math
 from contextlib import contextmanager
 from unittest import mock
 
@@ -8,7 +9,7 @@ import numpy as np
 from minicnn import nn
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
-from minicnn.fast.cuda.winograd import TileKernels
+from minicnn.fast.cuda.winograd import tiles_of
 from minicnn.ops.windows import Windows
 from minicnn.optim import SGD, Adam, Muon, Together
 from minicnn.parallel import DEVICE_PIECE_BYTES
@@ -89,7 +90,7 @@ def steps_that_do_not_wait():
 def test_a_batch_of_128_is_one_piece():
     for size, c, f in ((32, 96, 48), (16, 96, 96), (16, 192, 96), (8, 192, 96)):
         windows = Windows((size, size), (3, 3), (1, 1), ((1, 1), (1, 1)), (size, size))
-        assert 128 * 36 * TileKernels.of(windows, c, f, 0).per_image * (c + f) * 4 <= DEVICE_PIECE_BYTES
+        assert 128 * 36 * math.prod(tiles_of(windows)) * (c + f) * 4 <= DEVICE_PIECE_BYTES
     assert DEVICE_PIECE_BYTES >= 128 * 32 * 32 * 27 * 4  # conv1 by im2col
 
 
