@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from minicnn.precision import precision
-
 Array = Any  # an array of the device
 Product = Callable[[Array, Array, Array], None]  # product(a, b, out) computes out = a b
 
@@ -44,14 +42,6 @@ class Cuda(Protocol):
     def start(self, handle: int, blocks: int, threads: int, arguments: int) -> None:
         """Start the kernel of that name; `arguments` is the address of a list of their addresses."""
 
-    def matmul(
-        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
-    ) -> None:
-        """out = a b for matrices, or stacks of them, in C order; either transposed first, without a copy of it.
-
-        exact    in float32, whatever `precision` says
-        """
-
     def product(
         self,
         dtype: Any,
@@ -64,9 +54,12 @@ class Cuda(Protocol):
         transpose_b: bool = False,
         precision: str = "float32",
     ) -> Product:
-        """What computes the same for matrices of one size, again and again: a (rows, inner), b (inner, columns).
+        """What computes out = a b, again and again, for a (rows, inner) and b (inner, columns), or `stack` of each.
 
-        Arrays may have any shape, if such matrices lie there in C order.  Nothing looks at their sizes.
+        With transpose_a, a lies there as (inner, rows); with transpose_b, b as (columns, inner).  Arrays may have any
+        shape, if such matrices lie there in C order.  Nothing looks at that.
+
+        precision    of float32 (minicnn/precision.py)
         """
 
     def capture(self, work: Callable[[], Any]) -> tuple[Any, Graph]:
@@ -156,17 +149,6 @@ class CupyCuda:
         """What CuPy's kernels do in the end; it takes them ten times as long to look at their arguments."""
         cuda = self.cupy.cuda
         cuda.driver.launchKernel(handle, blocks, 1, 1, threads, 1, 1, 0, cuda.get_current_stream().ptr, arguments, 0)
-
-    def matmul(
-        self, a: Array, b: Array, out: Array, transpose_a: bool = False, transpose_b: bool = False, exact: bool = False
-    ) -> None:
-        *stack, m, n = out.shape
-        k, count = a.shape[-2 if transpose_a else -1], stack[0] if stack else 1
-        multiply = self.product(
-            out.dtype, m, k, n, stack=count, transpose_a=transpose_a, transpose_b=transpose_b,
-            precision="float32" if exact else precision(),
-        )  # fmt: skip
-        multiply(a, b, out)
 
     def product(
         self,

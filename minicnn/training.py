@@ -27,6 +27,7 @@ from minicnn.nn import EMA, Module
 from minicnn.nn.fixed import problem, snapshot
 from minicnn.optim import Optimiser
 from minicnn.parallel import memory_for
+from minicnn.precision import precision
 from minicnn.random import Stream
 
 EVALUATION_BATCH = 250  # images
@@ -173,7 +174,8 @@ class Trainer:
         """Somebody else's code may have changed what a pass computes: then a graph of it is made anew."""
         if self._passes.possible:
             values = [value for _, value in self.model.named_state()]
-            self._passes.look_at(values, problem(self.model), (snapshot(self.model), self.smoothing, self.dropout))
+            others = (snapshot(self.model), self.smoothing, self.dropout, precision())
+            self._passes.look_at(values, problem(self.model), others)
 
     def _fetch(self, pending: list[Pending]) -> None:
         """Look at the results of steps, which waits for them, and add them to the totals."""

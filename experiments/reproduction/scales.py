@@ -183,7 +183,7 @@ def cpu(seeds: int | None = None) -> Scale:
 
 
 def hours(seeds: int | None = None) -> Scale:
-    whole: dict[str, Any] = {"recipe": "hour", "epochs": 8}  # half an hour per network, so that all seeds come to an end
+    whole: dict[str, Any] = {"recipe": "hour", "epochs": 8}  # half an hour per network: there are many
     hundred, deep = whole | {"dataset": "cifar100"}, whole | {"scale": 0.5}
     voting = whole | {"protocol": "folds", "scale": 0.25, "epochs": 5}
     several, fewer, few = seeds or 5, min(seeds or 3, 3), min(seeds or 2, 2)

@@ -243,14 +243,14 @@ def test_debug_sync_waits_for_products(monkeypatch):
     """What a product finds broken, something else broke; and then it is a product's turn."""
     gpu = backend.device("gpu")
     waiting, x, out = WaitingCuda(gpu.xp, gpu.cuda.card), *(gpu.put(np.ones((2, 2), np.float32)) for _ in range(2))
-    waiting.matmul(x, x, out)
+    waiting.product(x.dtype, 2, 2, 2)(x, x, out)
     np.testing.assert_array_equal(gpu.get(out), 2)
     start(SHIFTED, "shifted", 8, out, x, np.int32(1), np.int32(4))
     message = (
         r"^what CuPy started before the product of \(2, 2\) and \(2, 2\) failed on gpu:0: .*shifted touched byte 16"
     )
     with pytest.raises(RuntimeError, match=message):
-        waiting.matmul(x, x, out)
+        waiting.product(x.dtype, 2, 2, 2)(x, x, out)
     assert cuda_cpu.finish() is not None
 
     def broken(*arrays):
@@ -258,7 +258,7 @@ def test_debug_sync_waits_for_products(monkeypatch):
 
     monkeypatch.setattr(CupyCuda, "product", lambda *sizes, **options: broken)
     with pytest.raises(RuntimeError, match=r"^the product of \(2, 2\) and \(2, 2\) failed on gpu:0: "):
-        waiting.matmul(x, x, out)
+        waiting.product(x.dtype, 2, 2, 2)(x, x, out)
     assert cuda_cpu.finish() is not None
 
 
@@ -323,15 +323,15 @@ ROUNDED = {  # in a tie to even
 @pytest.mark.parametrize("name", ROUNDED)
 @pytest.mark.parametrize(("first", "sign"), [(True, 1), (False, -1)])
 def test_products_see_rounded_factors(monkeypatch, name, first, sign):
-    """--precision reaches cuBLAS, of convolutions too; a product by 1 shows what became of the other factor."""
+    """--precision reaches cuBLAS from convolutions; a product by 1 shows what became of the other factor."""
     monkeypatch.setenv(PRECISION, name)
     gpu = backend.device("gpu")
     factors, one = gpu.put(sign * FACTORS.reshape(-1, 1)), gpu.put(np.ones((1, 1), np.float32))
     out = gpu.xp.empty((len(FACTORS), 1), np.float32)
     if first:
-        gpu.cuda.matmul(factors, one, out)
+        gpu.cuda.product(out.dtype, len(FACTORS), 1, 1, precision=name)(factors, one, out)
     else:
-        gpu.cuda.matmul(one, factors, out.T, transpose_b=True)
+        gpu.cuda.product(out.dtype, 1, 1, len(FACTORS), transpose_b=True, precision=name)(one, factors, out)
     seen = sign * gpu.get(out).ravel()
     for value, expected, factor in zip(seen, ROUNDED[name], FACTORS, strict=True):
         assert value == expected if expected is not None else 0 < abs(value / factor - 1) < 2**-8

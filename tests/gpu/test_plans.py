@@ -137,9 +137,9 @@ def test_an_array_that_is_there_only_sometimes(gpu, first):
 
 
 def test_a_launch_of_nothing(gpu):
-    y = gpu.put(np.ones(3))
+    y, again = gpu.put(np.ones(3)), Launch(gpu, "elementwise.avr", count=0)
     for _ in range(2):
-        Launch(gpu, "elementwise.avr", count=0)(y, y)
+        again(y, y)
     np.testing.assert_array_equal(gpu.get(y), 1)
 
 
@@ -169,27 +169,33 @@ def arrays(request):
     return rng.normal(size=(2, 6, 6, c)), rng.normal(size=(3, 3, c, 16)), rng.normal(size=16)
 
 
-def convolution(gpu, x, w, b=None, **options):
-    """y and the three gradients for g = y, on the host."""
-    y, vjp = ops.conv2d.pair(*(None if a is None else gpu.put(a) for a in (x, w, b)), **options)
-    return [gpu.get(a) for a in (y, *vjp(y)) if a is not None]
+def convolution(gpu, x, w, b=None, *, spread=False, **options):
+    """y and the three gradients for g = y, on the host; `spread`: from every other number of arrays twice as long."""
+    given = [a if a is None else gpu.put(a) for a in (x, w, b)]
+    if spread:
+        given = [a if a is None else every_other(gpu.xp, a) for a in given]
+    y, vjp = ops.conv2d.pair(*given, **options)
+    return [gpu.get(a) for a in (y, *vjp(every_other(gpu.xp, y) if spread else y)) if a is not None]
+
+
+def every_other(xp, a):
+    return xp.repeat(a, 2, axis=-1)[..., ::2]
 
 
 def test_a_convolution_of_another_kind(gpu, arrays):
-    """After one that is kept: other sizes, other padding, without a bias, in another precision and order; and back."""
+    """After one that is kept: other sizes, padding, strides, dtype, and without a bias; and back."""
     x, w, b = arrays
-    turned = np.asfortranarray(x)
     cases = [
         ((x, w, b), {"pad": 1}),
         ((x, w, b), {"pad": ((0, 1), [2, 0])}),
         ((x, w), {"pad": 1}),
         ((x[:1], w, b), {"pad": 1}),
         ((x, w, b), {"pad": [1, 1], "stride": [2, 1]}),
-        ((turned, w, b), {"pad": 1}),
+        ((x, w, b), {"pad": 1, "spread": True}),
         (tuple(a.astype("float32") for a in arrays), {"pad": 1}),
     ]
     for given, options in (*cases, *cases):
-        y, vjp = ops.conv2d.textbook(*given, **options)
+        y, vjp = ops.conv2d.textbook(*given, **{name: v for name, v in options.items() if name != "spread"})
         expected = [a for a in (y, *vjp(y)) if a is not None]
         close = {"rtol": 1e-9, "atol": 1e-9} if y.dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-2}
         for ours, theirs in zip(convolution(gpu, *given, **options), expected, strict=True):
@@ -207,15 +213,36 @@ def test_options_that_only_equal_those_that_are_kept(gpu, arrays):
 
 
 def test_another_precision_from_one_call_to_the_next(gpu, arrays, monkeypatch):
-    x, w, b = (a.astype("float32") for a in arrays)
-    found = {}
+    """The derivative has the precision of its call, whatever is asked for meanwhile."""
+    x, w, b = (gpu.put(a.astype("float32")) for a in arrays)
+    g, found = gpu.put(np.random.default_rng(1).normal(size=(2, 6, 6, 16)).astype("float32")), {}
     for name in ("float32", "bf16", "float32", "bf16"):
         monkeypatch.setenv(PRECISION, name)
-        results = convolution(gpu, x, w, b, pad=1)
+        y, vjp = ops.conv2d.pair(x, w, b, pad=1)
+        monkeypatch.setenv(PRECISION, "tf32")
+        results = [gpu.get(a) for a in (y, *vjp(g)[:2])]
         for ours, before in zip(results, found.setdefault(name, results), strict=True):
             np.testing.assert_array_equal(ours, before)
-    if gpu.cuda.card.compute_capability >= "80":  # older cards have no bf16
-        assert not np.array_equal(found["float32"][0], found["bf16"][0])
+    if int(gpu.cuda.card.compute_capability) >= 80:  # older cards have no bf16
+        for exact, rounded in zip(found["float32"], found["bf16"], strict=True):
+            assert not np.array_equal(exact, rounded)
+            np.testing.assert_allclose(exact, rounded, rtol=0.1, atol=1)
+
+
+def test_transforms_of_filters_are_exact_in_every_precision(gpu, monkeypatch):
+    """In Winograd's algorithm: the precision that is asked for is that of the products between them."""
+    asked, product = [], type(gpu.cuda).product
+
+    def noted(self, dtype, rows, inner, columns, **options):
+        asked.append((rows, inner, options.get("precision", "float32")))
+        return product(self, dtype, rows, inner, columns, **options)
+
+    monkeypatch.setattr(type(gpu.cuda), "product", noted)
+    monkeypatch.setenv(PRECISION, "bf16")
+    x, w = (gpu.put(np.ones(shape, np.float32)) for shape in ((3, 7, 7, 17), (3, 3, 17, 18)))  # shapes of no other test
+    ops.conv2d.pair(x, w, pad=1)[1](gpu.put(np.ones((3, 7, 7, 18), np.float32)))
+    assert {(36, 9, "float32"), (9, 36, "float32")} <= set(asked)  # U = G g G' and its derivative
+    assert {name for rows, inner, name in asked if (rows, inner) not in ((36, 9), (9, 36))} == {"bf16"}
 
 
 def test_a_budget_that_shrinks_between_an_op_and_its_derivative(gpu, monkeypatch):

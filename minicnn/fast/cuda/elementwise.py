@@ -90,7 +90,7 @@ def _elementwise(name: str, x: Array, *options: float) -> Pair:
 def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
     """ops.dropout: the same random bits, drawn on the device; the derivative keeps one bit for each element."""
     device, dtype, shape = device_of(x), x.dtype, x.shape
-    per_sample, forward, backward = _dropout(device, dtype, shape, rate)
+    per_sample, forward, backward = _dropout(device, dtype, shape, *rounded_rate(rate))
     xp = device.xp
     y, words = xp.empty(shape, dtype), xp.empty(shape[0] * per_sample, np.uint16)
     place = (*stream.key, np.uint64(stream.step), np.uint64(stream.first * per_sample))
@@ -105,9 +105,10 @@ def dropout(x: Array, *, rate: float, stream: Stream) -> Pair:
 
 
 @lru_cache(1024)
-def _dropout(device: Device, dtype: Any, shape: tuple[int, ...], rate: float) -> tuple[int, Launch, Launch]:
+def _dropout(
+    device: Device, dtype: Any, shape: tuple[int, ...], threshold: int, scale: float
+) -> tuple[int, Launch, Launch]:
     """The number of words for a sample, the kernel, and that of the derivative, for arrays of this dtype."""
-    threshold, scale = rounded_rate(rate)
     n, size = shape[0], math.prod(shape[1:])
     per_sample = -(-size // LANES_PER_BLOCK)
     forward = Launch(device, "dropout.dropout", threshold, scale, size, per_sample, count=n * per_sample)

@@ -91,7 +91,7 @@ def conv2d(
 
 
 class Layer:
-    """What follows from the shapes of a convolution, its dtype, device and precision: they come again in every step."""
+    """What follows from shapes, options, dtype, device and precision of a convolution: the same in every step."""
 
     def __init__(
         self,

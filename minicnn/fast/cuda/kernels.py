@@ -73,7 +73,7 @@ class Launch:
         transform(v, x)
 
     `fixed` are the numbers that the kernel gets behind its arrays.  It is called with the arrays, outputs first, and
-    with None for those that there are not; all in C order, and in every call of the same dtypes and sizes.  Nothing
+    with None for an array that is not there; all in C order, and in every call of the same dtypes and sizes.  Nothing
     looks at that: whoever keeps a Launch keeps it for arrays of one kind.
     """
 
@@ -83,9 +83,11 @@ class Launch:
 
     def __call__(self, *arrays: Array | None, numbers: Sequence[Any] = ()) -> None:
         """Start it; `numbers`, behind the fixed ones, may be others in every call, but of the same types."""
+        if self._count == 0:
+            return
         if self._plan is not None:
             self._plan.start([0 if array is None else array.data.ptr for array in arrays] + [*numbers])
-        elif self._count:
+        else:
             values = [*arrays, *self._fixed, *numbers]
             change = [*range(len(arrays)), *range(len(values) - len(numbers), len(values))]
             self._plan = _launch_anew(self._where, self._kernel, values, self._count, None, change)

@@ -75,7 +75,7 @@ def avg_pool2d(
 
 
 class Layer:
-    """What follows from the shapes of a pool, its dtype and device: they come again in every step."""
+    """What follows from the shapes of a pool, its options, dtype and device: the same in every step."""
 
     def __init__(self, device: Device, dtype: Any, name: str, windows: Windows, shape: tuple[int, ...], *numbers: int):
         n, _, _, c = shape
@@ -102,5 +102,5 @@ def global_avg_pool(x: Array) -> Pair:
 @lru_cache(1024)
 def _global_avg_pool_grad(device: Device, dtype: Any, shape: tuple[int, ...]) -> LanesLaunch:
     _, h, w, c = shape
-    told = lambda c: (h * w, c, *reciprocals(c, h * w))
+    told = lambda channels: (h * w, channels, *reciprocals(channels, h * w))
     return LanesLaunch(device, "pool.global_avg_pool_grad", c, math.prod(shape), told)

@@ -73,7 +73,7 @@ class LanesLaunch:
 def each_window(where: Device, kernel: str, n: int, channels: int, windows: Windows, *numbers: int) -> LanesLaunch:
     """A kernel with a thread for each window of n images and channel, or vector of channels.
 
-    It is called with its outputs (N, OH, OW, C), the first of which is of numbers, and the images.
+    It is called with its outputs (N, OH, OW, C), the first of which has the dtype of the images, and the images.
     """
     oh, ow = windows.out
     told = lambda c: (*geometry(windows, c), *numbers, *reciprocals(c, ow, oh))
@@ -101,7 +101,7 @@ def each_pixel(where: Device, kernel: str, n: int, channels: int, windows: Windo
 
 
 class Pieces(Generic[Kernels]):
-    """A batch cut into pieces whose temporary arrays fit in the budget, each with the kernels for so many images.
+    """A batch cut into pieces whose temporary arrays fit in the budget, each with kernels for as many images as it has.
 
     kernels(images) makes them, once for each number of images.
     """

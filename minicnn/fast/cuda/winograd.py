@@ -3,7 +3,8 @@
 minicnn/fast/winograd.py explains it; the names are the same.  The derivative is the transposed steps, from gM,
 which both gradients share.  V is computed again rather than kept: it is 2.25 times as large as x.  U stays in memory
 until then, with x and w: it is 36 C F numbers, four times as many as a w of 3x3.  The products that transform filters
-are small, and always exact: the precision that is asked for is that of the 36, and of those of the derivative.
+are small, and always exact: the precision that is asked for is that of the 36.  The derivative has the precision that
+was asked for when the op was called.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def conv2d(
 
 
 class Layer:
-    """What follows from the shapes of a convolution, its dtype, device and precision: they come again in every step."""
+    """What follows from shapes, options, dtype, device and precision of a convolution: the same in every step."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn.cuda import CupyCuda
-from minicnn.precision import PRECISION, set_precision
+from minicnn.precision import set_precision
 
 # As in cublas_api.h of CUDA 12: cublasComputeType_t and cublasGemmAlgo_t.
 COMPUTE_32F, COMPUTE_64F, COMPUTE_32F_FAST_16BF, COMPUTE_32F_FAST_TF32, GEMM_DEFAULT = 68, 70, 75, 77, -1
@@ -54,13 +54,15 @@ class HostArray:
         self.data = types.SimpleNamespace(ptr=host.ctypes.data)
 
 
-def multiplied(cublas, a, b, transpose_a, transpose_b, **options):
-    rows, columns = a.shape[2 if transpose_a else 1], b.shape[1 if transpose_b else 2]
+def multiplied(cublas, a, b, transpose_a=False, transpose_b=False, **options):
+    """Of stacks of matrices."""
+    (rows, inner), columns = a.shape[:0:-1] if transpose_a else a.shape[1:], b.shape[1 if transpose_b else 2]
     out = np.full((len(a), rows, columns), np.nan, a.dtype)
-    card = types.SimpleNamespace(cublas_handle=123)
-    cuda = CupyCuda(cupy, card)
+    cuda = CupyCuda(cupy, types.SimpleNamespace(cublas_handle=123))
     cuda._gemm = cublas.gemm
-    cuda.matmul(HostArray(a), HostArray(b), HostArray(out), transpose_a, transpose_b, **options)
+    turned = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    product = cuda.product(a.dtype, rows, inner, columns, stack=len(a), **turned, **options)
+    product(HostArray(a), HostArray(b), HostArray(out))
     return out
 
 
@@ -79,27 +81,18 @@ def test_stacks_of_matrices(data):
 
 def test_one_matrix():
     a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
-    out = np.empty((2, 4))
-    cuda = CupyCuda(cupy, types.SimpleNamespace(cublas_handle=123))
-    cuda._gemm = Cublas().gemm
-    cuda.matmul(HostArray(a), HostArray(b), HostArray(out))
-    np.testing.assert_array_equal(out, [[20, 23, 26, 29], [56, 68, 80, 92]])
+    np.testing.assert_array_equal(multiplied(Cublas(), a[None], b[None]), [[[20, 23, 26, 29], [56, 68, 80, 92]]])
 
 
-def test_float32_products_are_exact_until_asked_otherwise(monkeypatch):
-    monkeypatch.delenv(PRECISION, raising=False)
+def test_float32_products_are_exact_until_asked_otherwise():
     x, cublas = np.ones((1, 2, 2), np.float32), Cublas()
-    multiplied(cublas, x, x, False, False)
+    multiplied(cublas, x, x)
     assert cublas.compute == COMPUTE_32F
-    monkeypatch.setenv(PRECISION, "float32")  # so that it is put back
     asked = {"tf32": COMPUTE_32F_FAST_TF32, "bf16": COMPUTE_32F_FAST_16BF, "float32": COMPUTE_32F}
     for name, compute in asked.items():
-        set_precision(name)
-        multiplied(cublas, x, x, False, False)
+        multiplied(cublas, x, x, precision=name)
         assert cublas.compute == compute
-        multiplied(cublas, x, x, False, False, exact=True)
-        assert cublas.compute == COMPUTE_32F
-        multiplied(cublas, x.astype("float64"), x.astype("float64"), False, False)
+        multiplied(cublas, x.astype("float64"), x.astype("float64"), precision=name)
         assert cublas.compute == COMPUTE_64F
     with pytest.raises(ValueError, match="set_precision: choose from float32, tf32, bf16, got 'half'"):
         set_precision("half")

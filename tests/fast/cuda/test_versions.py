@@ -12,7 +12,7 @@ from minicnn.fast.fused import conv2d_activated
 from minicnn.ops.norm import update_running
 from tests import draw
 from tests.cuda_shim.shim import needs_compiler
-from tests.devices import cast, put, standin_with_kernels
+from tests.devices import cast, put, put_spread, standin_with_kernels
 from tests.fast.test_versions import check_needs, draw_dropout, draw_pool_of_few_values, draw_winograd, on_last_axis
 from tests.standin import launches, no_synchronisation
 
@@ -52,14 +52,14 @@ def test_every_row_of_the_table_for_cuda_is_here():
     assert table == {version for _, version, _ in VERSIONS.values()}
 
 
-def compare(device, op, version, arrays, static, dtype):
+def compare(device, op, version, arrays, static, dtype, move=put):
     """version on a device against the textbook in float64: values and gradients, without a wait."""
     expected, expected_vjp = op.textbook(*arrays, **static)
     g = np.asarray(draw.distinct(np.random.default_rng(0), *np.shape(expected)))
-    there, options = put(device, cast(dtype, arrays)), {n: put(device, cast(dtype, v)) for n, v in static.items()}
+    there, options = move(device, cast(dtype, arrays)), {n: put(device, cast(dtype, v)) for n, v in static.items()}
     with no_synchronisation():
         y, vjp = version(*there, **options)
-        grads = vjp(put(device, cast(dtype, g)))
+        grads = vjp(move(device, cast(dtype, g)))
     tolerance = 1e-11 if dtype == "float64" else 1e-4
     for ours, theirs in zip((y, *grads), (expected, *expected_vjp(g)), strict=True):
         assert (ours is None) == (theirs is None)
@@ -81,7 +81,8 @@ def test_equals_the_textbook(name, data):
         patch.setattr(kernels, "THREADS", data.draw(st.sampled_from([1, 32, 256]), label="threads"))
         patch.setattr(kernels, "WIDE", data.draw(st.sampled_from([0, 1 << 30]), label="64-bit indices from"))
         with standin_with_kernels() as device:
-            compare(device, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])))
+            move = data.draw(st.sampled_from([put, put_spread]), label="strides")
+            compare(device, op, version, arrays, static, data.draw(st.sampled_from(["float32", "float64"])), move)
 
 
 def test_sums_in_chunks():
