@@ -10,6 +10,7 @@ from minicnn import backend, nn, ops
 from minicnn.cuda import CupyCuda
 from minicnn.fast import graph
 from minicnn.optim import SGD
+from minicnn.precision import PRECISION, set_precision
 from minicnn.schedule import StepDecay
 from minicnn.training import Interrupted, Trainer
 from tests.fast.cuda.test_training import OPTIMISERS, source
@@ -161,13 +162,16 @@ CHANGES = {
     "weights": lambda trainer: trainer.model.load_state_dict(network().state_dict()),
     "a learning rate": lambda trainer: setattr(trainer.optimiser, "lr", lambda step: 0.001),
     "an earlier step": lambda trainer: setattr(trainer.optimiser, "steps", 1),
+    "the precision": lambda trainer: set_precision("bf16"),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changes_on_the_way(name):
+def test_changes_on_the_way(name, monkeypatch):
+    monkeypatch.setenv(PRECISION, "float32")  # so that it is put back
     train = changed(CHANGES[name])
     expected = plain(train=train)
+    set_precision("float32")
     with launched() as steps:
         assert_same_bits(train(new_trainer()), expected)
     assert len(steps) == (GRAPHS if name in ("a learning rate", "an earlier step") else 2 + 3)
