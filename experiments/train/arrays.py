@@ -16,7 +16,7 @@ from experiments.train.session import Job, Session
 from minicnn.backend import Device
 from minicnn.checkpoint import CheckpointError, load, save
 from minicnn.cluster import Communicator
-from minicnn.data.augment import Normaliser
+from minicnn.data.augment import MIRRORED, SIX, Normaliser, View
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
 from minicnn.training import Evaluation, evaluate, evaluate_probabilities
@@ -112,13 +112,13 @@ class ArraySession(Session):
         target = self.job.stop_loss
         return target is not None and bool(self.history) and self.history[-1]["watched_loss"] <= target
 
-    def evaluate(self, indices: np.ndarray | None, *, mirror: bool = False) -> Evaluation:
-        """Evaluate on these images of the training set, or, given None, on the test set; or on their mirror images."""
+    def evaluate(self, indices: np.ndarray | None, view: View | None = None) -> Evaluation:
+        """Evaluate on these images of the training set, or, given None, on the test set; as they are, or a view."""
         data = self.job.data
         images, labels = data.test_images, data.test_labels
         if indices is not None:
             images, labels = data.train_images[indices], data.train_labels[indices]
-        images = images[:, :, ::-1] if mirror else images
+        images = images if view is None else view.of(images)
         return evaluate(self.model, images, labels, self.normalise, device=self.device, cluster=self.cluster)
 
     def evaluate_all(self) -> dict[str, Any]:
@@ -128,8 +128,7 @@ class ArraySession(Session):
             arrays, metadata = self.cluster.on_root(self._best)
             self.model.load_state_dict(arrays)
             epoch = metadata["epoch"]
-        train, test, mirrored = self.evaluate(self.job.train), self.evaluate(None), self.evaluate(None, mirror=True)
-        both = evaluate_probabilities((test.probabilities + mirrored.probabilities) / 2, self.job.data.test_labels)
+        train, test = self.evaluate(self.job.train), self.evaluate(None)
         row = self.history[epoch - 1]
         result = {
             "epoch": epoch,
@@ -139,10 +138,28 @@ class ArraySession(Session):
             "hold_out_error": row["hold_out_error"],
             "test_loss": test.loss,
             "test_error": test.error,
-            "test_error_mirrored": both.error,  # each image and its mirror image, averaged: never in place of the other
         }
+        result |= self._evaluate_views(test.probabilities)
         self.cluster.on_root(lambda: self._leave(result, test.probabilities))
         return result
+
+    def _evaluate_views(self, as_they_are: np.ndarray) -> dict[str, float]:
+        """Test errors when the outputs for several views of each image are averaged: beside the plain one, always.
+
+        With sprint also for the six views by which the public records count.
+        """
+        wanted: dict[str, tuple[View, ...]] = {"test_error_mirrored": MIRRORED}
+        if self.settings.model == "sprint":
+            wanted["test_error_six_views"] = SIX
+        seen = {View(): as_they_are}
+        for view in (view for views in wanted.values() for view in views):
+            if view not in seen:
+                seen[view] = self.evaluate(None, view).probabilities
+        labels = self.job.data.test_labels
+        return {
+            name: evaluate_probabilities(np.mean([seen[view] for view in views], axis=0), labels).error
+            for name, views in wanted.items()
+        }
 
     def _leave(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         write_predictions(self.folder, probabilities, self.job.data.test_labels)

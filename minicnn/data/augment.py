@@ -127,6 +127,23 @@ def flip_and_shift(x: np.ndarray, flips: np.ndarray, shifts: np.ndarray, *, refl
     return x
 
 
+class View(NamedTuple):
+    """How an image is looked at in evaluation: mirrored or not, then moved by some pixels; mirrored pixels move in."""
+
+    flip: bool = False
+    down: int = 0
+    right: int = 0
+
+    def of(self, images: np.ndarray) -> np.ndarray:
+        """All images (N, H, W, C), seen like this."""
+        n = len(images)
+        return flip_and_shift(images, np.full(n, self.flip), np.tile((self.down, self.right), (n, 1)), reflect=True)
+
+
+MIRRORED = (View(), View(flip=True))
+SIX = tuple(View(flip, pixel, pixel) for flip in (False, True) for pixel in (0, 1, -1))  # Jordan 2024
+
+
 class Crop(NamedTuple):
     """Where a crop lies: 0 is at the top (left), 1 at the bottom (right), 0.5 in the middle; mirrored if `flip`."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn.data.augment import TEN, Augmentation, Normaliser, cut, flip_and_shift
+from minicnn.data.augment import MIRRORED, SIX, TEN, Augmentation, Normaliser, cut, flip_and_shift
 from minicnn.random import Stream
 
 RNG = np.random.default_rng(0)
@@ -93,6 +93,18 @@ def test_mirrored_pixels_move_in(flip, shift, expected):
     x = np.arange(1.0, 10).reshape(1, 3, 3, 1)
     y = flip_and_shift(x, np.array([flip]), np.array([shift]), reflect=True)
     np.testing.assert_array_equal(y[0, :, :, 0], expected)
+
+
+def test_six_views():
+    """The image and its mirror image, each as it is and moved by a pixel down and right, up and left."""
+    x = np.arange(1, 10, dtype=np.uint8).reshape(1, 3, 3, 1)
+    seen = [view.of(x)[0, :, :, 0].tolist() for view in SIX]
+    plain = [[[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[5, 4, 5], [2, 1, 2], [5, 4, 5]], [[5, 6, 5], [8, 9, 8], [5, 6, 5]]]
+    assert seen[:3] == plain
+    assert seen[3] == [[3, 2, 1], [6, 5, 4], [9, 8, 7]]
+    assert seen[4] == [[5, 6, 5], [2, 3, 2], [5, 6, 5]]
+    assert seen[5] == [[5, 4, 5], [8, 7, 8], [5, 4, 5]]
+    assert (SIX[0], SIX[3]) == MIRRORED
 
 
 def test_each_image_goes_its_own_way():

@@ -10,6 +10,7 @@ import pytest
 from experiments import speedrun
 from experiments.cli.app import UsageError
 from experiments.train.cifar import PATCHED, CifarSettings
+from experiments.train.run import open_run
 from minicnn.checkpoint import load
 from minicnn.data.augment import Normaliser
 from minicnn.data.textures import textures
@@ -36,12 +37,25 @@ def test_table_and_file(tmp_path, capsys):
     result = json.loads((folder / "result.json").read_text())
     assert float(rows[3]["test_error"]) == pytest.approx(result["test_error"])
     assert float(rows[3]["test_error_mirrored"]) == pytest.approx(result["test_error_mirrored"])
+    assert float(rows[3]["test_error_six_views"]) == pytest.approx(six_views(folder), abs=1e-9)
     mean = 100 - sum(float(row["test_error"]) for row in rows[2:]) / 2
     assert f"relu-learned  {mean:.2f} ± " in shown
     before = (folder / "checkpoint.npz").stat().st_mtime_ns
     assert speedrun.main([*SMALL, "--seeds", "2"]) == 0
     assert (folder / "checkpoint.npz").stat().st_mtime_ns == before
     assert f"{mean:.2f}" in capsys.readouterr().out
+
+
+def six_views(folder):
+    """The test error of a run when six views of each image are averaged, from the definition."""
+    run, images, labels = open_run(folder), textures().test_images, textures().test_labels
+    network = run.classifier("cpu")
+    around = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+    moved = [around[:, 1 - step : 33 - step, 1 - step : 33 - step] for step in (0, 1, -1)]
+    mirrored = np.pad(images[:, :, ::-1], ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+    moved += [mirrored[:, 1 - step : 33 - step, 1 - step : 33 - step] for step in (0, 1, -1)]
+    mean = sum(network.probabilities(np.ascontiguousarray(view)) for view in moved) / 6
+    return 100 * (mean.argmax(axis=1) != labels).mean()
 
 
 def test_without_pytorch_it_says_so(monkeypatch, capsys):
