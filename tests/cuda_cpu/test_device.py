@@ -340,5 +340,5 @@ def test_products_see_rounded_factors(monkeypatch, name, first, sign):
     np.testing.assert_array_equal(gpu.get(y).ravel(), np.float32(ROUNDED[name][:8]))
     exact = gpu.put(FACTORS.astype(np.float64).reshape(-1, 1))
     doubles = gpu.xp.empty((len(FACTORS), 1))
-    gpu.cuda.matmul(exact, gpu.put(np.ones((1, 1))), doubles)
+    gpu.cuda.product(doubles.dtype, len(FACTORS), 1, 1, precision=name)(exact, gpu.put(np.ones((1, 1))), doubles)
     np.testing.assert_array_equal(gpu.get(doubles).ravel(), FACTORS)  # in float64 nothing is rounded
