@@ -192,6 +192,9 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
         CifarSettings.of(recipe="sprint")
     with pytest.raises(ValueError, match="--whitened is for convpool and sprint"):
         CifarSettings.of(model="vgg", whitened=True).check()
+    with pytest.raises(ValueError, match="--reflect mirrors what is in the image: --shift must be below 32"):
+        CifarSettings.of(reflect=True, shift=32).check()
+    CifarSettings.of(reflect=True, shift=31).check()
     for name in ("momentum", "warmup"):
         with pytest.raises(ValueError, match=f"--{name} must be in"):
             CifarSettings.of(**{name: 1.0}).check()
