@@ -228,7 +228,8 @@ class CifarSettings(Settings):
         if not 0 <= self.warmup < 1:
             raise ValueError(f"{prefix}warmup must be in [0, 1), got {self.warmup}")
         if self.reflect and self.shift >= self.input[0]:
-            raise ValueError(f"{prefix}reflect mirrors what is in the image: {prefix}shift must be below {self.input[0]}")
+            side = self.input[0]
+            raise ValueError(f"{prefix}reflect mirrors what is in the image: {prefix}shift must be below {side}")
         if self.whitened and self.model == "vgg":
             raise ValueError(f"{prefix}whitened is for convpool and sprint")
         super().check(prefix)
