@@ -55,7 +55,8 @@ def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[
 
 
 def controls(scale: Scale, files: Files) -> list[Step]:
-    return [one for own in scale.controls.values() for one in own]
+    """Seed by seed, so that an interruption leaves networks that can be compared."""
+    return sorted((one for own in scale.controls.values() for one in own), key=lambda one: one.settings.seed)
 
 
 def pairing(scale: Scale, pair: Pair) -> Analysis:
@@ -173,12 +174,21 @@ def chosen(names: Iterable[str]) -> list[Target]:
 
 
 def steps_of(targets: Iterable[Target], scale: Scale, files: Files) -> list[Step]:
-    """The steps of these targets, each once, in an order in which they can be done."""
+    """The steps of these targets, each once, in an order in which they can be done.
+
+    Networks are analysed as soon as they are trained: an interruption leaves pairs that are known in full.
+    """
     found: dict[str, Step] = {}
     for target in targets:
         for step in target.steps(scale, files):
             found.setdefault(step.name, step)
-    return sorted(found.values(), key=lambda step: step.name != PICTURES)
+    place = {name: i for i, name in enumerate(found)}
+
+    def when(step: Step) -> tuple[bool, int, bool]:
+        of = [place[training.name] for training in step.of] if isinstance(step, Analysis) else []
+        return step.name != PICTURES, max(of, default=place[step.name]), isinstance(step, Analysis)
+
+    return sorted(found.values(), key=when)
 
 
 def listing(scale: Scale, files: Files) -> str:

@@ -17,7 +17,7 @@ from experiments.cli.app import UsageError, run_main
 from experiments.cli.files import locked
 from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES
-from experiments.reproduction.steps import Analysis, convpool
+from experiments.reproduction.steps import PICTURES, Analysis, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
 from experiments.train.archive import unpack
 from experiments.train.settings import asked_settings
@@ -92,6 +92,19 @@ def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_all_with_one_re
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
     voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
     assert voting == [("crelu", "half"), ("relu", "base")]
+
+
+def test_an_interrupted_plan_leaves_pairs_that_are_known_in_full():
+    """Analyses come as soon as their networks are trained; controls seed by seed, each beside the main pair."""
+    scale = SCALES["hours"](None)
+    pictures, *steps = steps_of([TARGETS[name] for name in ("table1", "figure3")], scale, Files())
+    names = [step.name for step in steps]
+    assert pictures.name == PICTURES
+    pair = [training.name for training in scale.table1[:2]]
+    assert names[:3] == [*pair, "pairing-cifar10-seed0"]
+    assert names[3:6] == [*(training.name for training in scale.table1[2:4]), "pairing-cifar10-seed1"]
+    seeds = [step.settings.seed for step in steps_of([TARGETS["controls"]], scale, Files())]
+    assert seeds == [0] * 5 + [1] * 5 + [2] * 5 + [3] * 2 + [4] * 2
 
 
 def test_controls_differ_from_the_main_pair_in_one_thing():
