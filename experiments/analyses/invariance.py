@@ -103,7 +103,7 @@ def trial(run: Run, data: Dataset, request: Request) -> None:
 def measure(run: Run, untrained: int | None, data: Dataset, request: Request) -> list[Measured]:
     """All layers of one network, as trained or as it begins with a seed, on the test images."""
     model, normalise, stimuli = (
-        run.model(request.device, untrained=untrained),
+        run.model(request.device, untrained=untrained, data=data),
         run.normaliser(data),
         stimuli_for(run, request),
     )

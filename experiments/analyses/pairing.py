@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,19 +26,32 @@ from minicnn.analysis.pairing import (
     expected_mu,
     pairing,
     random_mu,
+    repeats_itself,
 )
 from minicnn.backend import to_host
 from minicnn.nn import Sequential
 from minicnn.random import Stream
 
+RANDOM, OPPOSITES, PATTERNS = "random", "opposites", "patterns"
+
 
 class Source(NamedTuple):
-    """Filters (kh, kw, C, K) by layer; for a run, also as they were before training."""
+    """Filters (kh, kw, C, K) by layer; for a run, also as they were before training.
+
+    patterns    layers that started as patterns of the training images, perhaps with both signs, and not at random
+    """
 
     label: str
     name: str
     layers: dict[str, np.ndarray]
-    start: dict[str, np.ndarray] | None = None
+    start: Mapping[str, np.ndarray] = {}
+    patterns: tuple[str, ...] = ()
+
+    def start_of(self, name: str) -> str:
+        """How a layer started: RANDOM; OPPOSITES (init.looks_linear); or PATTERNS."""
+        if name in self.patterns:
+            return PATTERNS
+        return OPPOSITES if name in self.start and repeats_itself(self.start[name]) else RANDOM
 
 
 class Layer(NamedTuple):
@@ -46,9 +60,10 @@ class Layer(NamedTuple):
     name: str
     filters: np.ndarray
     pairs: Pairing
-    null: np.ndarray  # (draws, K): mu of random filters
+    null: np.ndarray  # (draws, K): mu of random filters, drawn as the layer started if that was at random
     comparison: Comparison
-    expected: float  # E mu of random directions
+    expected: float  # E mu of such random directions
+    start: str
     kept: float | None  # the mean cosine of a filter with its start, where that is known
 
     @property
@@ -64,7 +79,7 @@ class Layer(NamedTuple):
         values = self.comparison._asdict()
         for key in ("quantiles", "null_quantiles"):
             values[key] = {f"{q:g}": value for q, value in zip(QUANTILES, values[key], strict=True)}
-        return values | {"cosine_with_start": self.kept}
+        return values | {"start": self.start, "cosine_with_start": self.kept}
 
     def rows(self) -> list[dict[str, Any]]:
         """For pairing.csv: one row per filter."""
@@ -83,7 +98,14 @@ COLUMNS: Columns = {
     Column("median", ".3f"): "median",
     Column("KS", ".2f"): "comparison.ks",
     Column("p", ".1g"): "comparison.p_value",
+    "start": "start",
     Column("cosine with start", ".2f"): "kept",
+}
+BEHIND = {
+    OPPOSITES: "Layers that start as opposites have, on the second half of their channels, minus the weights of the "
+    "first: their random filters are drawn so, too.",
+    PATTERNS: "A layer that starts as patterns has them with both signs if its activation drops one: its pairs need "
+    "not be learned, and random filters say nothing about it.",
 }
 
 
@@ -91,7 +113,8 @@ def findings(request: Request) -> Iterator[Finding]:
     sources = []
     for run in request.runs:
         trained, start = (_filters(run.model(request.device, untrained=seed)) for seed in (None, run.settings.seed))
-        sources.append(Source(run.label, run.name, trained, start))
+        known = {name: w for name, w in start.items() if name not in run.settings.prepared}
+        sources.append(Source(run.label, run.name, trained, known, run.settings.prepared))
     for file in request.foreign:
         if file.stem in [source.name for source in sources]:
             raise UsageError(f"two networks are called {file.stem}, and each gets a folder: rename {file}")
@@ -129,18 +152,26 @@ def finding(source: Source, request: Request) -> Finding:
         title = f"{source.label}, {first.name}: each filter (left) and its pairing filter (right), by their cosine"
         files["filters.png"] = partial(draw_pairs, w=first.filters, pairs=first.pairs, title=title)
     in_folder = {f"{source.name}/{name}": content for name, content in files.items()}
-    return Finding([table(layers, COLUMNS, source.label)], in_folder)
+    notes = [words for start, words in BEHIND.items() if any(layer.start == start for layer in layers)]
+    return Finding([table(layers, COLUMNS, source.label), *notes], in_folder)
 
 
 def measure(source: Source, name: str, request: Request) -> Layer:
-    """One layer beside random filters of its shape."""
-    w, groups = source.layers[name], request.args.groups.get(name, 1)
+    """One layer beside random filters of its shape.
+
+    Where the second half of the channels started as minus the first, cosines are those of one half, so the random
+    filters have half of the channels.
+    """
+    w, groups, start = source.layers[name], request.args.groups.get(name, 1), source.start_of(name)
     stream = Stream(request.args.seed).child("random filters", name)
+    kh, kw, channels, filters = w.shape
+    drawn = (kh, kw, channels // 2 if start == OPPOSITES else channels, filters)
     try:
         pairs = pairing(request.device.put(w), groups=groups)
-        null = random_mu(w.shape, groups=groups, draws=request.args.draws, stream=stream, device=request.device)
+        null = random_mu(drawn, groups=groups, draws=request.args.draws, stream=stream, device=request.device)
         comparison = compare(pairs.mu, null)
     except ValueError as error:
         raise UsageError(f"{name} {w.shape}: {error}") from None
-    kept = None if source.start is None else float(np.nanmean(cosine_with(w, source.start[name])))
-    return Layer(name, w, pairs, null, comparison, expected_mu(w.shape[3] // groups, w[..., 0].size), kept)
+    kept = float(np.nanmean(cosine_with(w, source.start[name]))) if name in source.start else None
+    expected = expected_mu(filters // groups, math.prod(drawn[:3]))
+    return Layer(name, w, pairs, null, comparison, expected, start, kept)

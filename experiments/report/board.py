@@ -6,9 +6,12 @@ errors.  Its mean has a 95 % interval over seeds, and the verdict follows from w
     shown           all of it is where the claim puts it
     the opposite    all of it is on the other side
     not shown       it reaches both sides: there may be an effect, too small for these networks to show
-    undecided       one pair of networks has no interval
+    undecided       one pair of networks has no interval, and pairs with equal values have none
 
-A claim that there is no difference cannot be shown in this way; it is contradicted, or not.
+A claim that something is no more than something else cannot be shown in this way; it is contradicted, or not.
+
+While some of the planned pairs are missing, a verdict is interim: who looks after every pair, and stops at the first
+verdict, is wrong more often than 95 % say.
 
 What is measured layer by layer enters as the mean over layers; the sections below have every layer.
 """
@@ -24,7 +27,7 @@ from typing import Any
 from experiments.report import analyses, invariance, pairs
 from experiments.report.cifar_tables import describe, paper_dataset, settings_key
 from experiments.report.context import Context, Fold, Parts, absent
-from experiments.report.groups import Group, differences, families, gap, groups, test_error
+from experiments.report.groups import Group, differences, families, gap, groups, planned_pairs, test_error
 from experiments.report.repeats import Repeats, minus, repeats
 from experiments.reproduction.scales import BASE, HALF
 from experiments.tables.html import Html, link, note, tag
@@ -42,9 +45,9 @@ KINDS = {SHOWN: "good", OPPOSITE: "bad", CONTRADICTED: "bad"}  # colours; the ot
 
 @dataclass(frozen=True)
 class Question:
-    """`values` has one number per pair of networks.
+    """`values` has one number per pair of networks that is finished; `planned` is how many there will be.
 
-    sign    where the claim puts their mean: above `null` (1), below it (-1), or there (0)
+    sign    where the claim puts their mean: above `null` (1), below it (-1), or not below it (0)
     """
 
     ask: str
@@ -52,6 +55,7 @@ class Question:
     measured: str
     sign: int
     values: Sequence[float]
+    planned: int
     null: float = 0.0
     interval: Interval | None = field(init=False)
     p: float | None = field(init=False)
@@ -62,6 +66,11 @@ class Question:
         object.__setattr__(self, "p", t_test([x - self.null for x in known]) if len(known) > 1 else None)
 
     @property
+    def interim(self) -> bool:
+        """Whether some pairs are measured, and others are still to come."""
+        return self.interval is not None and self.interval.n < self.planned
+
+    @property
     def verdict(self) -> str:
         if self.interval is None:
             return OPEN
@@ -69,7 +78,7 @@ class Question:
             return UNDECIDED
         above, below = self.interval.low > self.null, self.interval.high < self.null
         if self.sign == 0:
-            return CONTRADICTED if above or below else NOT_CONTRADICTED
+            return CONTRADICTED if below else NOT_CONTRADICTED
         if not above and not below:
             return NOT_SHOWN
         return SHOWN if above == (self.sign > 0) else OPPOSITE
@@ -85,9 +94,12 @@ def board(context: Context) -> Parts:
     found: Parts = [tag("p", words)]
     made = families(groups(context.scale.table1, context.records))
     asked = [family for family in made if family[0].protocol != "folds"]  # folds share images: no interval over seeds
-    tables = [table(describe(family[0]), [*questions(context, family)]) for family in asked]
+    of_families = [[*questions(context, family)] for family in asked]
+    tables = [table(describe(family[0]), own) for family, own in zip(asked, of_families, strict=True)]
     found += tables[:1] or [absent("no network of Table 1 is trained at this scale.")]
     found += [Fold(one.caption, [one]) for one in tables[1:]]
+    if any(question.interim for own in of_families for question in own):
+        found.append(note("Interim: some of the planned pairs are not trained or not analysed yet."))
     if any(training.settings.reductions for training in context.scale.table1):
         found.append(note("These runs are not the paper's: ", link("what that means", "#reduced"), "."))
     return found
@@ -106,7 +118,7 @@ def tally(parts: Parts) -> Html | None:
 
 
 def table(how: str, asked: Sequence[Question]) -> Table:
-    ps = [question.p for question in asked if question.p is not None]
+    ps = [1.0 if question.p is None else question.p for question in asked]  # what is not measured yet was asked, too
     safe = {p for p, shown in zip(ps, holm(ps), strict=True) if shown}
     heads = [Column("question"), *(Column(head, words=True) for head in ("verdict", "the paper", "measured"))]
     heads += [Column("ours", "+.3f"), Column("95 % interval", "+.3f", ends=True), Column("how sure", words=True)]
@@ -130,10 +142,13 @@ def sure(question: Question, safe: set[float], asked: int) -> str:
     if question.interval is None:
         return ""
     n, p = question.interval.n, question.p
+    pairs = f"{n} of {question.planned} pairs, interim" if question.interim else "one pair" if n == 1 else f"{n} pairs"
     if p is None:
-        return "one pair of networks"
+        return pairs
+    if question.interval.half is None:
+        return f"{pairs}, all alike: no interval"
     allowed = f"; also for all {asked} at once" if p in safe else f"; not for all {asked} at once" if p <= 0.05 else ""
-    return f"{n} pairs, p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}{allowed}"
+    return f"{pairs}, p {'< 0.0001' if p < 1e-4 else f'= {p:.2g}'}{allowed}"
 
 
 def questions(context: Context, family: Sequence[Group]) -> Iterator[Question]:
@@ -176,15 +191,15 @@ def _errors(by_key: dict[Any, Group]) -> Iterator[Question]:
         if key in by_key:
             ours, relu = _paper(key, data), _paper(BASE, data)
             claim = f"yes: {ours.single:.2f} % against {relu.single:.2f} %"
-            values = differences(by_key[key], base, test_error)
-            yield Question(f"Is {name}?", claim, "test error minus ReLU's, points", -1, values)
+            values, planned = differences(by_key[key], base, test_error), planned_pairs(by_key[key], base)
+            yield Question(f"Is {name}?", claim, "test error minus ReLU's, points", -1, values, planned)
     for key, name in ((FULL, "CReLU (base)"), (HALF, "CReLU (half)")):
         if key in by_key:
             wide, narrow = (row.single - row.train for row in (_paper(BASE, data), _paper(key, data)))
-            values = differences(by_key[key], base, gap)
+            values, planned = differences(by_key[key], base, gap), planned_pairs(by_key[key], base)
             claim = f"yes: {narrow:.2f} points against {wide:.2f}"
             ask = f"Is the gap between training and test error smaller with {name}?"
-            yield Question(ask, claim, "gap minus ReLU's, points", -1, values)
+            yield Question(ask, claim, "gap minus ReLU's, points", -1, values, planned)
 
 
 def _paper(key: tuple[str, str], dataset: str) -> CifarRow:
@@ -194,23 +209,23 @@ def _paper(key: tuple[str, str], dataset: str) -> CifarRow:
 
 
 def over_layers(column: Iterable[Sequence[float]]) -> list[float]:
-    """By layer and seed: the mean over layers, one per seed; none where seeds differ in their layers."""
-    rows = list(column)
-    if len({len(row) for row in rows}) != 1:
-        return []
+    """By layer and seed: the mean over layers, one per seed, NaN for one that lacks a layer which others have."""
+    rows = [row for row in column if any(map(math.isfinite, row))]
     return [sum(of_seed) / len(of_seed) for of_seed in zip(*rows, strict=True)]
 
 
 def _pairs(networks: Repeats) -> Iterator[Question]:
-    measured = "mean cosine of pairs minus that of random filters"
+    measured, planned = "mean cosine of pairs minus that of random filters", len(networks.steps)
+    if any(training.settings.prepared for training in networks.of):
+        measured += "; without conv1, which did not start at random"
     relu, crelu = ([*pairs.excess_by_layer(networks, which).values()] for which in (0, 1))
     ask = "Are the filters of ReLU networks more opposed than random ones?"
-    yield Question(ask, "yes, most of all in the first layers", measured, -1, over_layers(relu))
+    yield Question(ask, "yes, most of all in the first layers", measured, -1, over_layers(relu), planned)
     ask = "Are those of CReLU networks less opposed than ReLU's?"
     more = over_layers(pairs.more_than_relu(networks))
-    yield Question(ask, "yes", "the same, minus ReLU's", 1, more)
+    yield Question(ask, "yes", "the same, minus ReLU's", 1, more, planned)
     ask = "Are those of CReLU networks no more opposed than random ones?"
-    yield Question(ask, "yes", measured, 0, over_layers(crelu))
+    yield Question(ask, "yes", measured, 0, over_layers(crelu), planned)
 
 
 def _phases(networks: Repeats) -> Question:
@@ -219,7 +234,9 @@ def _phases(networks: Repeats) -> Question:
     ask = "Are the two phases of a filter used differently?"
     claim = f"yes: |cosine| far below 1 ({low:.2f} to {high:.2f})"
     measured = f"|cosine| of their outgoing weights; far below 1: below {LARGE}"
-    return Question(ask, claim, measured, -1, over_layers(pair), LARGE)
+    if getattr(networks.of[0].settings, "looks_linear", False):
+        measured += "; by the recipe they start at 1"
+    return Question(ask, claim, measured, -1, over_layers(pair), len(networks.steps), LARGE)
 
 
 def _invariance(networks: Repeats) -> Iterator[Question]:
@@ -230,7 +247,8 @@ def _invariance(networks: Repeats) -> Iterator[Question]:
         ("both by two sides", "with both sides of both networks"),
     ):
         values = over_layers(invariance.differences(layers, way))
-        yield Question(f"Is CReLU more invariant, {words}?", "yes", "invariance score minus ReLU's", 1, values)
+        ask, measured = f"Is CReLU more invariant, {words}?", "invariance score minus ReLU's"
+        yield Question(ask, "yes", measured, 1, values, len(networks.steps))
 
 
 def _pooling(networks: Repeats) -> Question:
@@ -239,4 +257,4 @@ def _pooling(networks: Repeats) -> Question:
     ask = "Do learned filters survive max pooling better than random ones?"
     claim = f"yes: errors of {low:.2f} to {high:.2f} of the norm against {min(row.random for row in TABLE_S1):.2f}"
     measured = "relative error minus that of random filters"
-    return Question(ask, claim, measured, -1, over_layers(minus(learned, random)))
+    return Question(ask, claim, measured, -1, over_layers(minus(learned, random)), len(networks.steps))

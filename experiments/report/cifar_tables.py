@@ -148,7 +148,8 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
         return [absent("no comparison: it takes the baseline and another network with the same seed, both finished.")]
     heads = [Column("network"), Column("difference, points", "+.2f")]
     heads += [Column(f"95 % over {base.unit}", "+.2f", ends=True), Column("95 % over test images", "+.2f", ends=True)]
-    lines = [[c.one.label, c.seeds.mean, c.seeds, c.images] for c in made]
+    heads.append(Column("pairs"))
+    lines = [[c.one.label, c.seeds.mean, c.seeds, c.images, c.seeds.n] for c in made]
     if any(c.p is not None for c in made):
         heads.append(Column("McNemar: p", ".2g"))
         lines = [[*line, c.p] for line, c in zip(lines, made, strict=True)]
@@ -156,7 +157,7 @@ def comparisons(family: Sequence[Group], rows: Sequence[Any]) -> Parts:
     explained = (
         f"Over {base.unit}: Student's t on paired differences shows what a new training may give. Over test images: a "
         "paired bootstrap of these networks shows what other images may give. Each is a 95 % interval by itself: about "
-        f"one in twenty misses.{folds}"
+        f"one in twenty misses. Differences are taken over the {base.unit} that both networks have: pairs.{folds}"
     )
     bars = [Bar(c.one.label, c.seeds.mean, c.seeds.low, c.seeds.high) for c in made]
     title = f"Test error minus that of {base.label}, in points, with 95 % intervals over {base.unit}"
@@ -207,15 +208,16 @@ def section_41(context: Context) -> Parts:
             ours = [group.interval(train_error), group.interval(test_error)]
             ours.append(group.interval(gap))
             against = "" if group is base or base is None else over(differences(group, base, gap))
-            name = f"{group.label}, {data_name(group.settings.dataset)}"
+            folds = f", {len(group.trainings[0].parts)} folds" if group.unit == "folds" else ""
+            name = f"{group.label}, {data_name(group.settings.dataset)}{folds}"
             lines.append([name, *ours, against, row.single - row.train])
         reduced |= dict.fromkeys(family[0].settings.reductions)
     heads = [Column("network"), Column("train %", ".2f"), Column("test %", ".2f"), Column("gap, points", ".2f")]
     heads += [Column("minus ReLU (base)", "+.2f"), Column("paper's gap", ".2f")]
     words = (
         "Gap: test error minus training error of the same network, both without augmentation and dropout; ± as in "
-        "Table 1. Minus ReLU (base): how much larger the gap is than the baseline's, paired by seed. The paper finds a "
-        "smaller gap for CReLU with as many filters and twice the parameters."
+        "Table 1. Minus ReLU (base): how much larger the gap is than the baseline's, over the seeds or folds that both "
+        "have. The paper finds a smaller gap for CReLU with as many filters and twice the parameters."
     )
     return [Table(heads, lines, "Section 4.1: training and test error"), note(words, not_comparable([*reduced]))]
 
@@ -238,7 +240,8 @@ def controls(context: Context) -> Parts:
     heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column(f"minus {next(iter(made))}", "+.2f")]
     words = (
         "All are trained by one recipe. Multiply-adds are those of one image, forwards. Minutes are as they were, also "
-        "where other work shared the machine. The last column has differences of test errors, paired by seed."
+        "where other work shared the machine. The last column has differences of test errors, over the seeds that both "
+        "have."
     )
     reduced = reference.settings.reductions
     return [Table(heads, lines, f"Controls: {describe(reference)}", "Controls"), note(words, not_comparable(reduced))]

@@ -109,13 +109,22 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In words, with a claim only where the interval over seeds allows one."""
-        return verdict(self.one.label, self.other.label, self.seeds, f"paired {self.one.unit}")
+        """In words, with a claim only where the interval over seeds allows one; folds share images, and allow none."""
+        if self.one.unit == "folds":
+            here = f"{self.one.label} minus {self.other.label}: {self.seeds.mean:+.2f} points over {self.seeds.n} folds"
+            return f"No claim from folds, which share most of their images ({here})."
+        return verdict(self.one.label, self.other.label, self.seeds, "paired seeds")
 
 
 def shared(one: Group, other: Group) -> list[Unit]:
     """The seeds and folds that both have."""
     return [unit for unit in one.networks if unit in other.networks]
+
+
+def planned_pairs(one: Group, other: Group) -> int:
+    """How many networks of both will share their seed, and their fold, once all are trained."""
+    seeds = {training.settings.seed for training in one.trainings} & {t.settings.seed for t in other.trainings}
+    return len(seeds) * len(one.trainings[0].parts)
 
 
 def differences(one: Group, other: Group, measure: Callable[[Run], float]) -> list[float]:

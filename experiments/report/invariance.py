@@ -59,7 +59,7 @@ def figure4(context: Context) -> Parts:
 
 
 def scores_by_layer(networks: Repeats) -> dict[str, list[Scores]]:
-    """One per seed that has the layer."""
+    """One per seed; without a number where it lacks the layer."""
     found = networks.by_layer("invariance.csv")
     return {layer: [_scores(rows) for rows in of_seeds] for layer, of_seeds in found.items()}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from experiments.analyses.pairing import OPPOSITES, PATTERNS
 from experiments.figures.charts import depth_chart
 from experiments.report.context import Context, Fold, Parts, absent, chart, read_results, value
 from experiments.report.repeats import BEHIND, Repeats, bars, each, minus, over, tested
@@ -31,13 +32,28 @@ def figure2(context: Context) -> Parts:
     return [*_alexnet(context, lambda networks, title: [*_histograms(context, networks, 0, title)]), note(BEHIND)]
 
 
+STARTS = {
+    OPPOSITES: "layers behind CReLU start with minus the weights of the first half of their channels on the second, "
+    "and so do the random filters beside them",
+    PATTERNS: "conv1 starts as patterns of the images, with both signs if its activation drops one: its pairs need not "
+    "be learned, so it has no difference",
+}
+
+
+def _starts(networks: Repeats) -> Parts:
+    """How layers started that did not start at random."""
+    of_layers = [numbers for which in (0, 1) for seeds in _summaries(networks, which).values() for numbers in seeds]
+    found = [words for start, words in STARTS.items() if any(one.get("start") == start for one in of_layers)]
+    return [note(f"By the recipe, {'; '.join(found)}.")] if found else []
+
+
 def figure3(context: Context) -> Parts:
     def title(networks: Repeats) -> str:
         return context.title(networks.of[1])
 
     def show(networks: Repeats) -> Parts:
         picture, numbers = _histograms(context, networks, 1, title(networks))
-        return [picture, _by_depth(networks), Fold("In numbers", [numbers])]
+        return [picture, _by_depth(networks), Fold("In numbers", [numbers]), *_starts(networks)]
 
     words = "The paper shows conv1 to conv4 of an ImageNet network, which have no more pairs than random filters."
     made = each(context, "figure3", title, show)
@@ -117,9 +133,12 @@ def _summaries(networks: Repeats, which: int) -> dict[str, list[dict[str, Any]]]
 
 
 def _excess(numbers: dict[str, Any]) -> float:
-    """The mean cosine minus that of random filters: negative where the filters of a layer are more opposed."""
+    """The mean cosine minus that of random filters: negative where the filters of a layer are more opposed.
+
+    A layer that did not start at random has none: what it has of pairs need not be learned.
+    """
     mean, null = value(numbers.get("mean")), value(numbers.get("null_mean"))
-    return math.nan if mean is None or null is None else mean - null
+    return math.nan if mean is None or null is None or numbers.get("start") == PATTERNS else mean - null
 
 
 def _p(found: Any) -> str | None:

@@ -42,21 +42,21 @@ class Repeats:
         return f", seed {step.of[0].settings.seed}" if len(self.steps) > 1 else ""
 
     def by_layer(self, name: str) -> dict[str, list[list[Row]]]:
-        """The rows of a CSV file that each analysis wrote, by layer: one list per seed that has the layer."""
+        """The rows of a CSV file that each analysis wrote, by layer: one list per seed, empty if it lacks the layer."""
         found: dict[str, list[list[Row]]] = {}
-        for folder in self.done.values():
-            of_seed: dict[str, list[Row]] = {}
+        for i, folder in enumerate(self.done.values()):
             for row in read_rows(folder / name):
-                of_seed.setdefault(row["layer"], []).append(row)
-            for layer, rows in of_seed.items():
-                found.setdefault(layer, []).append(rows)
+                found.setdefault(row["layer"], [[] for _ in self.done])[i].append(row)
         return found
 
     def columns(self, name: str, *heads: str) -> tuple[dict[str, Row], list[list[list[float]]]]:
-        """A CSV file with one line per layer: the first seed's lines by layer, numbers by column, layer and seed."""
-        layers = {layer: [row for rows in of_seeds for row in rows] for layer, of_seeds in self.by_layer(name).items()}
-        numbers = [[[_number(row[head]) for row in rows] for rows in layers.values()] for head in heads]
-        return {layer: rows[0] for layer, rows in layers.items()}, numbers
+        """A CSV file with one line per layer: a line of each layer, and numbers by column, layer and seed."""
+        layers = self.by_layer(name)
+        numbers = [
+            [[_number(rows[0][head]) if rows else math.nan for rows in seeds] for seeds in layers.values()]
+            for head in heads
+        ]
+        return {layer: next(rows[0] for rows in seeds if rows) for layer, seeds in layers.items()}, numbers
 
     def links(self, context: Context) -> Parts:
         """To all numbers of each seed; an archive has no folders to link to."""

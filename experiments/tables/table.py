@@ -6,7 +6,8 @@ A cell is
 
     None, NaN     nothing is known: "-" in text, "" in CSV
     a number      shown as its column says, whole in CSV
-    an Interval   "22.30 ± 0.80", or "22.30 (1)" for one network; two columns in CSV, so that one can compute with them
+    an Interval   "22.30 ± 0.80", or "22.30 (1)" for one network, and "22.30 (2)" for two with equal results, which have
+                  no interval either; two columns in CSV, so that one can compute with them
     words         as they are
     Bold, Links   a cell with emphasis, or words with links; HTML shows both, Markdown only the emphasis
     Badge         words whose colour says how good the news is; only HTML has colours
@@ -190,7 +191,8 @@ def _text(cell: Any, column: Column, missing: str) -> str:
     if isinstance(cell, Interval):
         if column.ends:
             return missing if cell.low is None else f"{cell.low:{form}} to {cell.high:{form}}"
-        return f"{cell.mean:{form}} " + ("(1)" if cell.half is None else f"± {cell.half:{form.removeprefix('+')}}")
+        spread = f"({cell.n})" if cell.half is None else f"± {cell.half:{form.removeprefix('+')}}"
+        return f"{cell.mean:{form}} {spread}"
     return str(cell) if isinstance(cell, str | bool) else format(cell, form)
 
 
@@ -202,5 +204,6 @@ def _html(cell: Any, column: Column) -> Html:
     if isinstance(cell, Links):
         return cell.html()
     if isinstance(cell, Interval) and cell.half is None and not column.ends:
-        return join([f"{cell.mean:{column.form}} ", tag("abbr", "(1)", title="one network: no interval")])
+        why = "one network: no interval" if cell.n == 1 else f"{cell.n} networks with equal results: no interval"
+        return join([f"{cell.mean:{column.form}} ", tag("abbr", f"({cell.n})", title=why)])
     return join([_text(cell, column, missing="–")])  # noqa: RUF001

@@ -321,8 +321,11 @@ class CifarSettings(Settings):
             return {**super().start, "bn_scheme": init.unit_uniform if self.recipe == "paper" else init.ones}
         return {**super().start, "looks_linear": self.looks_linear, "centred": self.centred}
 
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        return ("conv1",) if self.whitened else ()
+
     def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
-        """What a new network needs to know of the training set."""
         if self.whitened:
             conv1, act = model["conv1"], model["conv1_act"]
             assert isinstance(conv1, Conv2d)

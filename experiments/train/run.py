@@ -92,9 +92,15 @@ class Run:
 
     # Weights.
 
-    def model(self, device: str | Device, *, untrained: int | None = None) -> Sequential:
-        """The network with the weights behind its results; or as it would start with the seed `untrained`."""
+    def model(self, device: str | Device, *, untrained: int | None = None, data: Dataset | None = None) -> Sequential:
+        """The network with the weights behind its results; or as it would start with the seed `untrained`.
+
+        data    what it was trained on: without it, layers whose start is made from images (`settings.prepared`) are
+                those of a network that starts without
+        """
         model = replace(self.settings, seed=self.settings.seed if untrained is None else untrained).build_model()
+        if untrained is not None and data is not None and self.settings.prepared:
+            self.settings.prepare(model, data.train_images[self.training_images(data)], self.normaliser(data))
         if untrained is None:
             try:
                 model.load_state_dict(self._weights())

@@ -19,6 +19,7 @@ import numpy as np
 from experiments.cli.app import UsageError, argument_parser, usage_errors
 from experiments.cli.ranks import processes_option
 from experiments.cli.values import check_numbers, restored, result_folder
+from minicnn.data.augment import Normaliser
 from minicnn.models.pretrained import BUILDERS, WIDEST
 from minicnn.nn import Sequential
 from minicnn.optim import Optimiser
@@ -100,6 +101,14 @@ class Settings:
     def build_model(self) -> Sequential:
         name, arguments = self.network
         return BUILDERS[name](**arguments, **self.start)
+
+    @property
+    def prepared(self) -> tuple[str, ...]:
+        """The layers that `prepare` changes."""
+        return ()
+
+    def prepare(self, model: Sequential, images: np.ndarray, normalise: Normaliser) -> None:
+        """Give a new network what it starts with from its training images."""
 
     def build_optimiser(self, model: Sequential, steps_per_epoch: int) -> Optimiser:
         raise NotImplementedError(f"{type(self).__name__} does not define build_optimiser(model, steps_per_epoch)")

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from experiments.cli.app import UsageError, hint, usage_errors
 from experiments.train.cifar import CifarSettings
 from experiments.train.run import Run, distinct, open_runs
@@ -60,9 +62,9 @@ class CardRun(Run):
 
     card: Card = field(kw_only=True)
 
-    def model(self, device: str | Device, *, untrained: int | None = None) -> Sequential:
+    def model(self, device: str | Device, *, untrained: int | None = None, data: Dataset | None = None) -> Sequential:
         if untrained is not None:
-            return super().model(device, untrained=untrained)
+            return super().model(device, untrained=untrained, data=data)
         return pretrained(self.folder.with_suffix(".npz"), device=device).model
 
     @property
@@ -71,6 +73,12 @@ class CardRun(Run):
 
     def normaliser(self, data: Dataset) -> Normaliser:
         return Normaliser(tuple(self.card.mean), tuple(self.card.std))
+
+    def training_images(self, data: Dataset) -> np.ndarray:
+        chosen = self.settings.chosen_images(len(data.train_labels))
+        if len(chosen) != self.card.train_images:
+            raise UsageError(f"the card of {self.name} does not say which {self.card.train_images} images it saw")
+        return chosen
 
 
 def network_options(p: argparse.ArgumentParser) -> None:

@@ -80,6 +80,12 @@ def cosine_with(w: Array, start: Array) -> np.ndarray:
     return to_host(xp.where(lengths > 0, (a * b).sum(axis=0) / xp.where(lengths > 0, lengths, 1), np.nan))
 
 
+def repeats_itself(w: np.ndarray) -> bool:
+    """Whether filters (kh, kw, C, K) have minus the first half of their channels on the second (init.looks_linear)."""
+    half = w.shape[2] // 2
+    return w.shape[2] % 2 == 0 and np.array_equal(w[:, :, :half], -w[:, :, half:])
+
+
 def random_mu(
     shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: str | Device = CPU
 ) -> np.ndarray:

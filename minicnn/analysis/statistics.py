@@ -8,7 +8,8 @@ Two things are random: the seed of a training (weights, order of images, dropout
     mcnemar             over test images, of two networks: the exact sign test on the images that one of them gets wrong
 
 An interval over seeds speaks about the *method* on this test set, one over images about *these networks* on images like
-these.  A single pair of networks has no interval over seeds, and so allows no claim about the method.
+these.  A single pair of networks has no interval over seeds, and so allows no claim about the method; nor do a few
+pairs whose differences happen to be equal, since errors come in steps of one image.
 
 Errors are in percent, differences in points, "a - b": negative if a is better.
 """
@@ -23,11 +24,12 @@ import numpy as np
 
 CONFIDENCE = 0.95
 DRAWS = 10_000  # of a bootstrap
+NO_SPREAD = 1e-9  # of values, relative to the largest: what is left of equal ones after rounding
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and where it may be: low and high are None where n is too small to say."""
+    """A mean and where it may be: low and high are None where nothing says so, for one value or equal ones."""
 
     mean: float
     low: float | None
@@ -48,11 +50,14 @@ class Interval:
 
 
 def t_interval(values: Sequence[float] | np.ndarray, confidence: float = CONFIDENCE) -> Interval:
-    """mean +- t s / sqrt(n), where s has n - 1 in its denominator and t is Student's with n - 1 degrees of freedom."""
+    """mean +- t s / sqrt(n), where s has n - 1 in its denominator and t is Student's with n - 1 degrees of freedom.
+
+    One value has no s, and s = 0 of equal ones would be certainty without a reason: neither has an interval.
+    """
     x = _finite("t_interval", values)
     mean, n = float(x.mean()), len(x)
-    if n == 1:
-        return Interval(mean, None, None, 1)
+    if n == 1 or _equal(x):
+        return Interval(mean, None, None, n)
     from scipy.stats import t
 
     half = float(t.ppf((1 + _checked(confidence)) / 2, n - 1)) * float(x.std(ddof=1)) / math.sqrt(n)
@@ -60,12 +65,15 @@ def t_interval(values: Sequence[float] | np.ndarray, confidence: float = CONFIDE
 
 
 def t_test(values: Sequence[float] | np.ndarray) -> float:
-    """The two-sided p of Student's t test that the mean is 0, for two or more values; 0.05 if t_interval ends at 0."""
+    """The two-sided p of Student's t test that the mean is 0, for two or more values; 0.05 if t_interval ends at 0.
+
+    1 for equal values: they have no deviation to compare the mean with, and show nothing.
+    """
     x = _finite("t_test", values)
     if len(x) < 2:
         raise ValueError("t_test: needs two or more values")
-    if (x == x[0]).all():  # no deviation to compare the mean with
-        return 1.0 if x[0] == 0 else 0.0
+    if _equal(x):
+        return 1.0
     from scipy.stats import ttest_1samp
 
     return float(ttest_1samp(x, 0).pvalue)
@@ -132,15 +140,18 @@ def mcnemar(wrong_a: np.ndarray, wrong_b: np.ndarray) -> float:
 def verdict(a: str, b: str, difference: Interval, unit: str = "paired seeds") -> str:
     """A sentence on a - b: a claim where the interval allows one, and otherwise none."""
     if difference.low is None or difference.high is None:
-        return (
-            f"No claim: one pair of networks ({a} {abs(difference.mean):.2f} points "
-            f"{'below' if difference.mean < 0 else 'above'} {b}) has no interval."
-        )
+        few = "one pair of networks" if difference.n == 1 else f"{difference.n} pairs of networks that differ alike"
+        where = f"{a} {abs(difference.mean):.2f} points {'below' if difference.mean < 0 else 'above'} {b}"
+        return f"No claim: {few} ({where}) {'has' if difference.n == 1 else 'have'} no interval."
     interval = f"95 % interval {difference.low:+.2f} to {difference.high:+.2f}, {difference.n} {unit}"
     if difference.sign == 0:
         return f"No difference shown between {a} and {b}: {difference.mean:+.2f} points ({interval})."
     word = "better" if difference.sign < 0 else "worse"
     return f"{a} is {word} than {b} by {abs(difference.mean):.2f} points ({interval})."
+
+
+def _equal(x: np.ndarray) -> bool:
+    return float(np.ptp(x)) <= NO_SPREAD * float(np.abs(x).max())
 
 
 def _finite(name: str, values: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -100,6 +100,43 @@ def test_pairing(folder, tmp_path, capsys):
     assert set(summary["conv1"]["quantiles"]) == {"0.05", "0.25", "0.5", "0.75", "0.95"}
 
 
+@pytest.fixture(scope="module")
+def by_hour(folder):
+    """A ReLU and a CReLU run of the recipe `hour`, which starts with patterns and opposites."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("minicnn.data.textures.textures", lambda seed: textures(200, 120, seed=seed))
+        for act in ("relu", "crelu"):
+            assert cifar.main([*TINY, "--recipe", "hour", "--act", act, "--out", str(folder / f"hour-{act}")]) == 0
+    return folder
+
+
+def test_pairs_that_a_recipe_starts_with_are_told_from_learned_ones(by_hour, tmp_path, capsys):
+    """conv1 starts as patterns.  Behind CReLU, the second half of the channels starts as minus the first: cosines are
+    those of half as many dimensions.  Behind ReLU, layers start at random."""
+    runs = [word for act in ("relu", "crelu") for word in ("--run", str(by_hour / f"hour-{act}"))]
+    assert pairing.main([*runs, "--draws", "2", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    relu, crelu = (json.loads((tmp_path / f"hour-{act}" / "summary.json").read_text()) for act in ("relu", "crelu"))
+    assert [layer["start"] for layer in relu.values()] == ["patterns", *["random"] * 7]
+    assert [layer["start"] for layer in crelu.values()] == ["patterns", *["opposites"] * 7]
+    assert [layer["cosine_with_start"] is None for layer in crelu.values()] == [True, *[False] * 7]
+    kh, kw, channels, filters = map(int, re.findall(r"^conv2 +(\d+)x(\d+)x(\d+)x(\d+)", out, re.M)[1])
+    expected = float(re.findall(r"^conv2 +\S+ +\S+ +\S+ +(\S+)", out, re.M)[1])
+    assert expected == pytest.approx(expected_mu(filters, kh * kw * channels // 2), abs=6e-4)
+    assert "minus the weights of the first" in " ".join(out.split())
+
+
+def test_an_untrained_network_starts_as_its_recipe_says(by_hour, data):
+    """With the images, conv1 of a ReLU network has the patterns with both signs; without them it cannot."""
+    (run,) = open_runs([by_hour / "hour-relu"])
+    without, prepared = (run.model(CPU, untrained=0, data=given)["conv1"].weight.data for given in (None, data))
+    half = prepared.shape[-1] // 2
+    np.testing.assert_array_equal(prepared[..., half : 2 * half], -prepared[..., :half])
+    assert not np.array_equal(without[..., half : 2 * half], -without[..., :half])
+    later = (run.model(CPU, untrained=0, data=given)["conv2"].weight.data for given in (None, data))
+    np.testing.assert_array_equal(*later)
+
+
 def test_correlation(folder, tmp_path, capsys):
     assert correlation.main(["--run", str(folder / "crelu"), "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
