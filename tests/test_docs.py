@@ -127,6 +127,16 @@ def test_results_do_not_drown_the_tree():
             assert not re.search(r"(?<![\w.])/(root|home|tmp|work|mnt|Users)/", text), path
 
 
+def by_seed(width):
+    """The test errors of ReLU (base), ReLU (double) and a CReLU network, at a quarter of the width, for each seed."""
+    runs = json.loads((RESULTS / "runs.json").read_text())
+    names = ("base-relu", "double-relu", f"{width}-crelu")
+    return [
+        [runs[f"cifar10-convpool-{name}-x0.25-short10-seed{seed}/result.json"]["test_error"] for name in names]
+        for seed in range(5)
+    ]
+
+
 def test_what_the_findings_say_of_parameters_and_the_recipe():
     """Prose of docs/findings.md: a line through the two ReLU networks, and differences of single trainings."""
     text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
@@ -141,6 +151,10 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
         expected = small[1] + slope * np.log(parameters / small[0])
         assert f"would have about {expected:.1f} %{has} {error:.2f} ± {half:.2f} %" in text
         assert f"{parameters:,.0f}" in text
+        share = np.log(parameters / small[0]) / np.log(large[0] / small[0])
+        off = t_interval([crelu - (base + share * (double - base)) for base, double, crelu in by_seed(name)])
+        assert {"base": f"{-off.mean:.2f} points below the line (95 % interval {-off.high:.2f} to {-off.low:.2f})",
+                "half": f"{off.mean:.2f} above it ({off.low:.2f} to {off.high:.2f})"}[name] in text  # fmt: skip
     rows = {row["changed"]: row for row in tables()["ablation"]}
     start, sgd = rows["no looks-linear start"], rows["SGD as in `short`"]
     more, half = (float(start[f"CReLU (half), more by{end}"]) for end in ("", " ±"))
