@@ -40,7 +40,10 @@ watcher: ContextVar[Callable[[Module, Callable[[], Any]], Any] | None] = Context
 
 
 class Module:
-    """Something with parameters (Parameter), state (Buffer) and child modules, all found as its attributes."""
+    """Something with parameters (Parameter), state (Buffer) and child modules.
+
+    All are found as its attributes, and in lists, tuples and dicts that are attributes, however deep.
+    """
 
     schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
 
@@ -67,14 +70,14 @@ class Module:
         """
         return None
 
+    def _held(self) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+        """What this module has itself, by the name of the attribute; "name.0", "name.key" in a list or dict."""
+        for name, value in vars(self).items():
+            yield from _found(name, value)
+
     def children(self) -> Iterator[tuple[str, Module]]:
         """The child modules, by the name of their attribute; "name.0", "name.key" in a list or dict of modules."""
-        for name, value in vars(self).items():
-            if isinstance(value, Module):
-                yield name, value
-            elif isinstance(value, (list, tuple, dict)):
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                yield from ((f"{name}.{key}", child) for key, child in items if isinstance(child, Module))
+        return ((name, value) for name, value in self._held() if isinstance(value, Module))
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
@@ -84,10 +87,18 @@ class Module:
 
     def named_state(self) -> Iterator[tuple[str, Parameter | Buffer]]:
         """Every parameter and buffer with its path, such as "3.weight"."""
+        paths = set()
         for path, module in self.modules():
-            for name, value in vars(module).items():
+            for name, value in module._held():
                 if isinstance(value, (Parameter, Buffer)):
-                    yield f"{path}.{name}" if path else name, value
+                    whole = f"{path}.{name}" if path else name
+                    if whole in paths:  # a state has one place for each
+                        raise ValueError(
+                            f"{type(self).__name__}: two of its parameters or buffers would be called {whole}; "
+                            "give layers, attributes and keys different names, without dots"
+                        )
+                    paths.add(whole)
+                    yield whole, value
 
     def parameters(self) -> list[Parameter]:
         """Those that are learned, each once, however often it is used."""
@@ -151,7 +162,7 @@ class Module:
 
     def __repr__(self) -> str:
         """The tree of layers, one line each."""
-        own = ((name, value) for name, value in vars(self).items() if isinstance(value, Parameter))
+        own = ((name, value) for name, value in self._held() if isinstance(value, Parameter))
         words = self.kernel() or ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in own)
         lines = [f"  {name}: {child!r}".replace("\n", "\n  ") for name, child in self.children()]
         return (
@@ -166,7 +177,10 @@ class Module:
 
 
 class Sequential(Module):
-    """Layers one after the other.  Positional ones are called "0", "1", ...; keywords give a name."""
+    """Layers one after the other.  Positional ones are called "0", "1", ...; keywords give a name.
+
+    A derived class may have further modules as attributes: they come after the layers, and its `forward` calls them.
+    """
 
     def __init__(self, *layers: Module, **named: Module):
         self.layers = {str(i): layer for i, layer in enumerate(layers)} | named
@@ -175,9 +189,14 @@ class Sequential(Module):
         for name, layer in self.layers.items():
             if not isinstance(layer, Module):
                 raise TypeError(f"Sequential: layer {name} must be a Module, got {type(layer).__name__}")
+            if "." in name:  # which is what joins the names of a path
+                raise ValueError(f"Sequential: a layer cannot be called {name!r}; take a name without dots")
 
-    def children(self) -> Iterator[tuple[str, Module]]:
-        return iter(self.layers.items())
+    def _held(self) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+        yield from self.layers.items()
+        for name, value in vars(self).items():
+            if name != "layers":
+                yield from _found(name, value)
 
     def __getitem__(self, name: str | int) -> Module:
         return self.layers[str(name)]
@@ -246,6 +265,15 @@ class Residual(Module):
             remedy = "give a shortcut that changes x alike, such as Conv2d(c_in, c_out, 1, stride=2)"
             raise ValueError(f"Residual: the body makes {y.shape} of x {x.shape}, beside it is {past.shape}; {remedy}")
         return y + past
+
+
+def _found(name: str, value: Any) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+    """What an attribute holds: itself, or what is in a list, tuple or dict, and in those within it."""
+    if isinstance(value, (Module, Parameter, Buffer)):
+        yield name, value
+    elif isinstance(value, (list, tuple, dict)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _found(f"{name}.{key}", inner)
 
 
 _NO_RANGE = nullcontext()

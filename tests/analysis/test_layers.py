@@ -30,6 +30,14 @@ def test_responses_enter_the_activation_in_inner_sequentials_too(rng):
     np.testing.assert_array_equal(z, inner["1"](inner["0"](x)).data)
 
 
+def test_a_module_beside_the_layers_is_not_one_of_them():
+    """It is not called: it must not be taken for the layer that reads the CReLU."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.CReLU())
+    model.beside = nn.Conv2d(4, 3, 1)
+    assert [layer.name for layer in filter_layers(model)] == ["0"]
+    assert outgoing_weights(model) == {}
+
+
 def test_each_layer_has_the_weights_of_the_next():
     model = convpool("crelu", "half", scale=0.1)
     found = outgoing_weights(model)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import Parameter, Stream, Tape, Tensor, nn, ops, to_host
+from minicnn import Buffer, Parameter, Stream, Tape, Tensor, nn, ops, to_host
 from minicnn.nn import init
 from minicnn.nn.state import FROM_PYTORCH
 from tests.devices import STANDIN, on_devices
@@ -68,6 +68,35 @@ def test_modules_in_a_dict_are_found():
     assert [name for name, _ in Branches().named_state()] == ["parts.left.weight"]
 
 
+def test_parameters_and_modules_are_found_in_lists_tuples_and_dicts_however_deep():
+    def number(value):
+        return Parameter(np.full(1, value, np.float32))
+
+    class Nested(nn.Module):
+        def __init__(self):
+            self.stages = [[nn.Linear(1, 1, bias=False), nn.ReLU()], (nn.Linear(1, 1, bias=False),)]
+            self.scales = [number(1), number(2)]
+            self.kept = {"mean": Buffer(np.zeros(1, np.float32)), "inner": {"gain": number(3)}}
+            self.sizes = [3, (4, 5)]
+
+    model = Nested().initialise(seed=0)
+    assert list(model.state_dict()) == [
+        "scales.0", "scales.1", "kept.mean", "kept.inner.gain", "stages.0.0.weight", "stages.1.0.weight",
+    ]  # fmt: skip
+    assert [name for name, _ in model.children()] == ["stages.0.0", "stages.0.1", "stages.1.0"]
+    assert len(model.parameters()) == 5
+    assert repr(model).startswith("Nested(scales.0 1, scales.1 1, kept.inner.gain 1\n  stages.0.0: Linear(1x1)")
+
+
+def test_parameters_with_the_same_path_are_refused():
+    class Twice(nn.Module):
+        def __init__(self):
+            self.gains = {0: Parameter(np.ones(1, np.float32)), "0": Parameter(np.zeros(1, np.float32))}
+
+    with pytest.raises(ValueError, match=r"Twice: two of its parameters or buffers would be called gains\.0; give"):
+        Twice().state_dict()
+
+
 def test_a_layer_that_gives_an_array_gives_a_tensor():
     class Plain(nn.Module):
         def forward(self, x, train, stream):
@@ -122,6 +151,32 @@ def test_sequential_looks_like_a_container():
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(ValueError, match="name of a positional layer"):
         nn.Sequential(nn.ReLU(), **{"0": nn.ReLU()})
+
+
+class WithHead(nn.Sequential):
+    """Its layers, and then a head that is an attribute."""
+
+    def __init__(self, *layers, **named):
+        super().__init__(*layers, **named)
+        self.head = nn.Linear(2, 3, bias=False)
+
+    def forward(self, x, train, stream):
+        return self.head(super().forward(x, train, stream), train=train)
+
+
+def test_attributes_of_a_derived_sequential_come_after_its_layers():
+    model = WithHead(nn.Linear(2, 2, bias=False)).initialise(seed=0)
+    assert list(model.state_dict()) == ["0.weight", "head.weight"]
+    assert model.parameters() == [model[0].weight, model.head.weight]
+    assert repr(model) == "WithHead(\n  0: Linear(2x2)\n  head: Linear(2x3)\n)"
+    with pytest.raises(ValueError, match=r"WithHead: two of its .* would be called head\.weight; give"):
+        WithHead(head=nn.Linear(2, 2)).state_dict()
+
+
+def test_names_of_layers_have_no_dots():
+    """Sequential(a=Sequential(b=x)) and Sequential(**{"a.b": y}) would have the same paths."""
+    with pytest.raises(ValueError, match=r"Sequential: a layer cannot be called 'a\.b'; take a name without dots"):
+        nn.Sequential(**{"a.b": nn.ReLU()})
 
 
 @on_devices
