@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -148,6 +148,18 @@ class Parameter(Tensor):
     def freeze(self) -> None:
         """From now on it is not learned: no tape follows it, and Module.parameters leaves it out."""
         self._leaf, self.grad = False, None
+
+    def _not_in_place(self, other: object) -> NoReturn:
+        """`p -= lr * p.grad` would be `p = p - lr * p.grad`: another Tensor of that name, and the model learns nothing.
+
+        Also while a tape records: what a forward pass may write must not depend on whether it trains.
+        """
+        raise TypeError(
+            "Parameter: -=, += and the like do not change a Parameter; write p.data -= ... to change it, "
+            "or p = p - ... for a new Tensor"
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = _not_in_place
 
 
 class Buffer:

@@ -3,9 +3,10 @@
 import contextvars
 import gc
 import itertools
+import operator
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -202,6 +203,17 @@ def test_powers_and_parts():
         iter(Tensor(np.ones(())))
     with pytest.raises(TypeError, match="unsupported operand"):
         x ** "2"
+
+
+@pytest.mark.parametrize("change", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
+def test_a_parameter_is_not_changed_in_place_by_an_operator(change):
+    """`p -= 1` would give the name p another Tensor, and leave the parameter of the model as it is."""
+    p = Parameter(np.ones(2))
+    for context in (nullcontext(), Tape()):
+        with context, pytest.raises(TypeError, match=r"write p\.data -= \.\.\. to change it"):
+            change(p, 1.0)
+    tensor = change(p * 1, 2.0)  # a Tensor is no one's but the formula's
+    assert tensor.data.tolist() == [change(1.0, 2.0)] * 2
 
 
 def test_operators_refuse_what_is_neither_number_nor_array():

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +47,17 @@ class Module:
     """
 
     schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute as any other; but a parameter is not lost by an assignment that was to change its values."""
+        old = vars(self).get(name)
+        if isinstance(old, (Parameter, Buffer)) and not isinstance(value, (Parameter, Buffer, NoneType)):
+            kind, given = type(old).__name__, type(value).__name__
+            raise TypeError(
+                f"{type(self).__name__}: {name} is a {kind}, and a {given} cannot take its place; "
+                f"assign to .{name}.data to change its values, or give another {kind}"
+            )
+        super().__setattr__(name, value)
 
     def __call__(self, x: Array | Tensor, *, train: Train = False, stream: Stream | None = None) -> Tensor:
         """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`.

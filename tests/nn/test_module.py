@@ -129,6 +129,31 @@ def test_frozen_layers_stay_as_they_are_and_the_others_learn_as_before(device):
     assert list(model.state_dict()) == list(network().state_dict())
 
 
+@pytest.mark.parametrize("value", [np.zeros((2, 2), np.float32), Tensor(np.zeros((2, 2), np.float32)), 0.0])
+def test_a_parameter_is_not_replaced_by_values(value):
+    layer = nn.Linear(2, 2)
+    weight, words = layer.weight, type(value).__name__
+    match = rf"Linear: weight is a Parameter, and a {words} cannot take its place; assign to \.weight\.data to change"
+    with pytest.raises(TypeError, match=match):
+        layer.weight = value
+    assert layer.weight is weight
+
+
+def test_a_buffer_is_not_replaced_by_values():
+    layer = nn.BatchNorm(2)
+    with pytest.raises(TypeError, match=r"running_mean is a Buffer, .* assign to \.running_mean\.data"):
+        layer.running_mean = np.zeros(2, np.float32)
+
+
+def test_a_parameter_may_be_shared_replaced_or_taken_away():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    second.weight = first.weight
+    second.bias = None
+    assert nn.Sequential(first, second).parameters() == [first.weight, first.bias]
+    second.bias = Parameter(np.ones(2, np.float32))
+    np.testing.assert_array_equal(second(np.zeros((1, 2), np.float32)).numpy(), [[1, 1]])
+
+
 def test_a_parameter_that_is_frozen_late_forgets_its_gradient():
     p = Parameter(np.ones(2))
     with Tape() as tape:
