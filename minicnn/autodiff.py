@@ -215,6 +215,7 @@ class Op:
         self._names = [p.name for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
         self._optional = {p.name for p in parameters if p.default is None}
         self._any_number = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+        self.__qualname__: str
         update_wrapper(self, textbook)
         if str(textbook.__module__).startswith("minicnn."):  # an op of one's own may be called `multiply`
             OPS[self.name] = self
@@ -265,6 +266,13 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
+
+    def __reduce__(self) -> str:
+        """Pickled by name, like a function; for copy and deepcopy this means: the op itself.
+
+        Analyses, exports and fast versions know an op by its identity.
+        """
+        return self.__qualname__
 
     def _positional(self, args: tuple[Any, ...], static: dict[str, Any]) -> tuple[Any, ...]:
         """All array arguments in order: those given by keyword leave `static`, and an absent bias is None."""

@@ -1,9 +1,11 @@
 """Tensor, Tape and @op: the chain rule, what it costs, and its errors."""
 
 import contextvars
+import copy
 import gc
 import itertools
 import operator
+import pickle
 import threading
 import weakref
 from contextlib import contextmanager, nullcontext
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Parameter, Tape, Tensor, autodiff, gradcheck, ops
+from minicnn.autodiff import OPS
 from minicnn.gradcheck import check_gradient
 from minicnn.optim import SGD
 from tests import draw
@@ -512,6 +515,24 @@ def test_what_is_not_an_array_is_refused():
         ops.conv2d([[1.0]], np.ones((1, 1, 1, 1)))
     with pytest.raises(TypeError, match="add: b must be an array, got NoneType"):
         ops.add(np.ones(1), None)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_copy_of_an_op_is_the_op(name):
+    each = OPS[name]
+    assert copy.copy(each) is each
+    assert copy.deepcopy(each) is each
+    assert pickle.loads(pickle.dumps(each)) is each
+
+
+def test_an_op_of_ones_own_is_copied_too_and_pickled_only_where_it_can_be_found():
+    @autodiff.op
+    def inner(x):
+        return x, lambda g: (g,)
+
+    assert copy.deepcopy([inner])[0] is inner
+    with pytest.raises((pickle.PicklingError, AttributeError), match="inner"):
+        pickle.dumps(inner)
 
 
 def test_an_op_introduces_itself():
