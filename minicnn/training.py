@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicnn import ops
-from minicnn.autodiff import Tape
+from minicnn.autodiff import Parameter, Tape
 from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
@@ -112,6 +112,7 @@ class Trainer:
         self._passes = Passes(self.device, alone=cluster.size == 1)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
+        self._others: list[Parameter] = []  # which learn, but not by this optimiser: they get gradients all the same
 
     def finish_epoch(
         self,
@@ -129,6 +130,8 @@ class Trainer:
         if every < 1:
             raise ValueError(f"finish_epoch: every must be at least 1, got {every}")
         pending: list[Pending] = []
+        optimised = {id(p) for p in self.optimiser.parameters}
+        self._others = [p for p in self.model.parameters() if id(p) not in optimised]
         self._look_at_the_model()
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
@@ -159,6 +162,8 @@ class Trainer:
                     self.average.update()
         finally:
             self.optimiser.zero_grad()  # also after an error: the next step would add to them
+            for p in self._others:
+                p.grad = None
         return sums
 
     def _pass(self, x: Array, labels: Array, part: Part, step: int) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from minicnn import nn, ops, to_device
+from minicnn import nn, ops, to_device, to_host
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
@@ -126,6 +126,19 @@ def test_an_average_of_weights_is_resumed_to_the_last_bit():
             np.testing.assert_array_equal(second.model.state_dict()[name], value)
         averages = whole.model.state_dict()
     assert any((averages[name] != value).any() for name, value in whole.model.state_dict().items())
+
+
+@on_devices
+def test_gradients_that_the_optimiser_does_not_use_do_not_pile_up(device):
+    """Whoever looks at them would see the sum of all steps; and as long as there are any, no graph is used."""
+    trainer = make(device)
+    head = trainer.model["6"]
+    trainer.optimiser = SGD([head.weight, head.bias], 0.1)
+    body = trainer.model["0"].weight
+    before = to_host(body.data).copy()
+    trainer.finish_epoch()
+    assert [p.grad for p in trainer.model.parameters()] == [None] * 6
+    np.testing.assert_array_equal(to_host(body.data), before)
 
 
 def test_on_step_is_called_as_often_as_asked():
