@@ -259,7 +259,11 @@ def crop_probabilities(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs."""
+    """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs.
+
+    The loss is computed from these outputs, as anybody can who kept them.  They are float32, and what is below its
+    smallest normal number counts as that: an image adds at most 87.34, however wrong the model is about it.
+    """
 
     loss: float
     error: float
@@ -309,6 +313,11 @@ def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 def _check_outputs(p: np.ndarray, labels: np.ndarray) -> None:
     """Outputs must be finite: NaN is not larger than anything, so every label would come first.  Labels are classes."""
+    if p.ndim != 2:  # argmax(axis=1), say, would look for the largest row of an image
+        raise ValueError(
+            f"evaluate: the outputs of the network must be (N, classes), got {p.shape}; "
+            "end it with GlobalAvgPool, or with Flatten and Linear"
+        )
     check_labels("evaluate", labels, len(p))
     if not (labels.min() >= 0 and labels.max() < p.shape[1]):
         raise ValueError(f"evaluate: labels must be in 0 .. {p.shape[1] - 1}, got {labels.min()} .. {labels.max()}")

@@ -270,7 +270,19 @@ def test_probabilities_evaluated_by_hand():
     result = evaluate_probabilities(p, np.array([0, 1, 0]))
     np.testing.assert_allclose(result.error, 100 / 3)
     np.testing.assert_allclose(result.loss, -(math.log(0.5) + math.log(0.1)) / 3)
-    assert math.isfinite(evaluate_probabilities(p, np.array([0, 0, 2])).loss)
+    capped = evaluate_probabilities(p, np.array([0, 0, 2])).loss  # the last image has p = 0: it counts as 2^-126
+    np.testing.assert_allclose(capped, -(math.log(0.5) + math.log(0.1) - 126 * math.log(2)) / 3)
+
+
+def test_outputs_that_are_no_classes_are_refused():
+    match = r"the outputs of the network must be \(N, classes\), got \(100, 30, 30, 10\); end it with GlobalAvgPool, or"
+    with pytest.raises(ValueError, match=match):
+        evaluate(
+            nn.Conv2d(3, 10, 3), DATA.test_images, DATA.test_labels, Normaliser.of(DATA.train_images), device="cpu"
+        )
+    for scored in (evaluate_probabilities, partial(top_error, k=2)):
+        with pytest.raises(ValueError, match=r"got \(3,\); end it with"):
+            scored(np.ones(3), np.array([0, 0, 0]))
 
 
 @pytest.mark.parametrize(
