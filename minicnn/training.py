@@ -25,6 +25,7 @@ from minicnn.fast.batches import on_device
 from minicnn.fast.graph import Passes
 from minicnn.nn import EMA, Module
 from minicnn.nn.fixed import problem, snapshot
+from minicnn.nn.init import equal_pair
 from minicnn.optim import Optimiser
 from minicnn.parallel import memory_for
 from minicnn.precision import precision
@@ -108,6 +109,7 @@ class Trainer:
         self.smoothing, self.average = smoothing, average
         self.device, self.cluster = as_device(device), cluster
         self.model, self.optimiser = model.to(self.device), optimiser
+        _check_start(model)
         self.batches = on_device(batches, self.device)
         self._passes = Passes(self.device, alone=cluster.size == 1)
         self.dropout = Stream(seed).child("dropout")
@@ -213,6 +215,20 @@ class Trainer:
 def arrays_under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays whose names begin with a prefix, such as "model/"; by their names without it."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def _check_start(model: Module) -> None:
+    """Raise if two parameters that learn start alike: in branches beside each other they would never differ.
+
+    Layers of one shape do that until somebody initialises them.  Frozen parameters may be equal: they stay as they are.
+    """
+    learned = {id(p): (name, p) for name, p in model.named_state() if isinstance(p, Parameter) and p.requires_grad}
+    pair = equal_pair(dict(learned.values()))
+    if pair is not None:
+        raise ValueError(
+            f"Trainer: the parameters {pair[0]} and {pair[1]} have the same values, so they may learn the same for "
+            "ever; draw them with model.initialise(seed), or use one Parameter in both places"
+        )
 
 
 def check_alive(totals: Totals, classes: int) -> None:

@@ -312,6 +312,48 @@ def test_labels_are_looked_at_before_the_images():
     assert not seen
 
 
+def branches(device, **changes):
+    """Two layers of the same shape beside each other, that nobody initialised."""
+    model = nn.Sequential(
+        nn.GlobalAvgPool(), both=nn.Residual(nn.Linear(3, 3), shortcut=nn.Linear(3, 3)), out=nn.Linear(3, 10)
+    ).to(device)
+    for name, change in changes.items():
+        change(getattr(model["both"], name))
+    return model
+
+
+def trainer_of(model, device):
+    batches = Batches(DATA.train_images, DATA.train_labels, 32, Normaliser.of(DATA.train_images), Augmentation(), 0)
+    return Trainer(model, SGD(model.parameters(), 0.1), batches, device=device, seed=0)
+
+
+@on_devices
+def test_layers_that_start_alike_are_refused(device):
+    """They would get the same gradients, and stay alike for ever: one of them is for nothing."""
+    match = r"parameters both\.body\.weight and both\.shortcut\.weight have the same values.* model\.initialise\(seed\)"
+    reset_sync_count()
+    with pytest.raises(ValueError, match=match):
+        trainer_of(branches(device), device)
+    assert sync_count() <= 2  # for a few numbers of each, then for all of these two
+
+
+def changed(layer):
+    layer.weight.data[2, 2] += 1
+
+
+@on_devices
+def test_layers_that_start_differently_are_not(device):
+    """Biases are all zeros, and no matter; nor are one Parameter in two places, and frozen ones."""
+    reset_sync_count()
+    trainer_of(branches(device).initialise(seed=0), device)
+    assert sync_count() <= 1
+    trainer_of(branches(device, body=changed), device)  # one number is another
+    trainer_of(branches(device, body=nn.Module.freeze), device)
+    tied = branches(device)
+    tied["both"].shortcut.weight = tied["both"].body.weight
+    trainer_of(tied, device)
+
+
 def test_the_optimiser_and_the_average_of_another_model_are_refused():
     """Else the model would stay as it is, and its loss would be that of a guess, epoch by epoch."""
     batches = Batches(
