@@ -170,6 +170,7 @@ class Run:
             return self.normaliser(data), data.classes
         mean, std, classes = (values if isinstance(values, list) else [] for values in stored)
         numbers = len(mean) == len(std) == 3 and all(map(is_number, [*mean, *std])) and min(std) > 0
+        numbers = numbers and all(0 <= value <= 1 for value in mean)
         if not numbers or len(classes) != self.settings.classes or not all(isinstance(name, str) for name in classes):
             raise UsageError(f"{self.folder / 'config.json'} is damaged: it has no usable mean, std and classes")
         return Normaliser(tuple(mean), tuple(std)), tuple(classes)
