@@ -75,7 +75,9 @@ class Step(NamedTuple):
 class Tape:
     """The list of what was computed.  `with Tape() as tape: loss = ...`, then `tape.backward(loss)`.
 
-    Between the forward and the backward pass, do not write into arrays that were used: a vjp may read them.
+    Between the forward and the backward pass, do not write into arrays that were used: a vjp may read them.  What
+    another thread computes is not recorded, unless it runs in a copy of this context:
+    thread_pool.submit(contextvars.copy_context().run, function, x).
     """
 
     def __init__(self) -> None:

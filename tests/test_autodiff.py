@@ -365,6 +365,37 @@ def test_other_threads_do_not_record_here():
     assert len(tape) == 0
 
 
+def test_a_thread_in_a_copy_of_the_context_records():
+    x, found = leaf(3.0), []
+    with Tape() as tape:
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: found.append(context.run(lambda: (x * x).sum())))
+        thread.start()
+        thread.join()
+    tape.backward(found[0])
+    assert x.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+@on_devices
+def test_the_values_of_a_tensor_are_not_compared_silently(device, compare):
+    x = leaf(0, 1, device=device)
+    for other in (0, 1.0, True, np.float32(0), np.bool_(False), np.zeros(2), device.put(np.zeros(2))):
+        for left, right in ((x, other), (other, x)):
+            with pytest.raises(TypeError, match=r"compare tensor\.numpy\(\)"):
+                compare(left, right)
+
+
+def test_a_tensor_equals_itself_alone():
+    x, y = leaf(0), Parameter(np.zeros(1))
+    assert x == x
+    assert x != y
+    assert x != None  # noqa: E711
+    assert x != "x"
+    assert [y, x].index(x) == 1
+    assert {x: "x", y: "y"}[y] == "y"
+
+
 def test_a_tensor_is_not_converted_silently():
     with pytest.raises(TypeError, match=r"use tensor\.numpy\(\)"):
         np.asarray(Tensor(np.ones(2)))
