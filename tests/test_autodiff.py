@@ -433,7 +433,7 @@ def test_a_gradient_must_have_the_shape_and_dtype_of_its_argument():
     ):
 
         @autodiff.op
-        def wrong(a, bad=bad):
+        def wrong(a, *, bad=bad):
             return a * 1, lambda g: (bad(g),)
 
         wrong._names, wrong._optional = ["a"], set()
@@ -564,6 +564,29 @@ def test_an_op_of_ones_own_is_copied_too_and_pickled_only_where_it_can_be_found(
     assert copy.deepcopy([inner])[0] is inner
     with pytest.raises((pickle.PicklingError, AttributeError), match="inner"):
         pickle.dumps(inner)
+
+
+def test_options_of_an_op_are_keyword_only():
+    def f(x, factor=2.0):
+        return factor * x, lambda g: (factor * g,)
+
+    with pytest.raises(
+        TypeError, match=r"f: factor=2\.0 is an option, .* put \* before it, def f\(\.\.\., \*, factor="
+    ):
+        autodiff.op(f)
+
+    @autodiff.op
+    def g(x, bias=None, *, factor=2.0):
+        return factor * x, lambda g: (factor * g, None)
+
+    assert g(np.ones(1)).tolist() == [2.0]
+
+
+def test_arrays_in_a_list_are_refused_with_the_remedy():
+    x = np.ones(2)
+    for arrays, kind in (([x, x], "list"), ((x, x), "tuple")):
+        with pytest.raises(TypeError, match=rf"concat: takes arrays one by one, concat\(a, b\), not in a {kind}"):
+            ops.concat(arrays)
 
 
 def test_an_op_introduces_itself():

@@ -12,11 +12,12 @@ random generator: `train` and `stream` are arguments.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import NoneType
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -66,7 +67,13 @@ class Module:
         """
         watch = watcher.get()
         y = self.forward(x, train, stream) if watch is None else watch(self, lambda: self.forward(x, train, stream))
-        return y if isinstance(y, Tensor) else Tensor(y)
+        if isinstance(y, Tensor):
+            return y
+        if not is_array(y):
+            raise TypeError(
+                f"{type(self).__name__}: its forward must return one Tensor or array, it returned a {type(y).__name__}"
+            )
+        return Tensor(y)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor | Array:
         """What __call__ computes; x is a Tensor or an array.
@@ -210,8 +217,18 @@ class Sequential(Module):
             if name != "layers":
                 yield from _found(name, value)
 
-    def __getitem__(self, name: str | int) -> Module:
-        return self.layers[str(name)]
+    def __getitem__(self, which: str | SupportsIndex) -> Module:
+        """A layer by its name or its position: model["conv1"], model[0], model[-1]."""
+        if isinstance(which, slice):
+            raise TypeError("Sequential: one layer at a time; nn.Sequential(*list(model)[1:3]) is a network of some")
+        if not isinstance(which, str):
+            at = operator.index(which)
+            if not -len(self) <= at < len(self):
+                raise IndexError(f"Sequential: there is no layer {at}, there are {len(self)}")
+            return list(self)[at]
+        if which not in self.layers:
+            raise KeyError(f"Sequential: there is no layer {which!r}, there are {', '.join(self.layers)}")
+        return self.layers[which]
 
     def __len__(self) -> int:
         return len(self.layers)

@@ -109,6 +109,17 @@ def test_a_layer_that_gives_an_array_gives_a_tensor():
     np.testing.assert_array_equal(y, [2, 2, 2])
 
 
+@pytest.mark.parametrize("given", [None, (np.ones(1), np.ones(1)), 3.0])
+def test_a_forward_that_gives_no_tensor_is_named(given):
+    class Own(nn.Module):
+        def forward(self, x, train, stream):
+            return given
+
+    match = f"Own: its forward must return one Tensor or array, it returned a {type(given).__name__}"
+    with pytest.raises(TypeError, match=match):
+        nn.Sequential(nn.ReLU(), Own())(np.ones((1, 1), np.float32))
+
+
 @on_devices
 def test_frozen_layers_stay_as_they_are_and_the_others_learn_as_before(device):
     x, labels = device.put(np.random.default_rng(0).normal(size=(4, 6, 6, 3)).astype(np.float32)), np.arange(4)
@@ -172,10 +183,22 @@ def test_sequential_looks_like_a_container():
     assert isinstance(model[0], nn.Conv2d)
     assert isinstance(model["4"], nn.Linear)
     assert list(model) == [model[i] for i in range(5)]
+    assert model[-1] is model["4"]
     with pytest.raises(TypeError, match="layer 1 must be a Module, got function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(ValueError, match="name of a positional layer"):
         nn.Sequential(nn.ReLU(), **{"0": nn.ReLU()})
+
+
+def test_named_layers_are_found_by_position_too():
+    model = nn.Sequential(nn.ReLU(), conv=nn.Conv2d(1, 1, 1), act=nn.CReLU())
+    assert [model[0], model[1], model[np.int64(-1)]] == [model["0"], model["conv"], model["act"]]
+    with pytest.raises(KeyError, match="there is no layer 'con', there are 0, conv, act"):
+        model["con"]
+    with pytest.raises(IndexError, match="there is no layer 3, there are 3"):
+        model[3]
+    with pytest.raises(TypeError, match=r"one layer at a time; nn\.Sequential\(\*list\(model\)\[1:3\]\)"):
+        model[1:]
 
 
 class WithHead(nn.Sequential):
@@ -266,6 +289,14 @@ def test_loading_lists_all_problems_and_changes_nothing():
     ]
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [(({}, {}), r"a tuple; minicnn\.load gives .*: take \[0\]"), ([1], "a list; see state_dict")]
+)
+def test_a_state_that_is_no_dict_is_refused_with_the_remedy(state, words):
+    with pytest.raises(TypeError, match=f"load_state_dict: expected a dict of arrays by name, got {words}"):
+        network().load_state_dict(state)
 
 
 class Square(nn.Module):
