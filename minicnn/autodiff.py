@@ -75,7 +75,9 @@ class Step(NamedTuple):
 class Tape:
     """The list of what was computed.  `with Tape() as tape: loss = ...`, then `tape.backward(loss)`.
 
-    Between the forward and the backward pass, do not write into arrays that were used: a vjp may read them.
+    Between the forward and the backward pass, do not write into arrays that were used: a vjp may read them.  What
+    another thread computes is not recorded, unless it runs in a copy of this context:
+    thread_pool.submit(contextvars.copy_context().run, function, x).
     """
 
     def __init__(self) -> None:
@@ -213,8 +215,16 @@ class Op:
         kinds = inspect.Parameter
         parameters = inspect.signature(textbook).parameters.values()
         self._names = [p.name for p in parameters if p.kind is kinds.POSITIONAL_OR_KEYWORD]
+        for p in parameters:
+            array = p.default is p.empty or p.default is None  # None where it may be left out
+            if p.kind is kinds.POSITIONAL_OR_KEYWORD and not array:
+                raise TypeError(
+                    f"{self.name}: {p.name}={p.default!r} is an option, not an array, and options are keyword-only: "
+                    f"put * before it, def {self.name}(..., *, {p.name}={p.default!r})"
+                )
         self._optional = {p.name for p in parameters if p.default is None}
         self._any_number = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+        self.__qualname__: str
         update_wrapper(self, textbook)
         if str(textbook.__module__).startswith("minicnn."):  # an op of one's own may be called `multiply`
             OPS[self.name] = self
@@ -266,8 +276,19 @@ class Op:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+    def __reduce__(self) -> str:
+        """Pickled by name, like a function; for copy and deepcopy this means: the op itself.
+
+        Analyses, exports and fast versions know an op by its identity.
+        """
+        return self.__qualname__
+
     def _positional(self, args: tuple[Any, ...], static: dict[str, Any]) -> tuple[Any, ...]:
         """All array arguments in order: those given by keyword leave `static`, and an absent bias is None."""
+        if self._any_number and args and isinstance(args[0], list | tuple):
+            raise TypeError(
+                f"{self.name}: takes arrays one by one, {self.name}(a, b), not in a {type(args[0]).__name__}"
+            )
         if len(args) > len(self._names) and not self._any_number:
             raise TypeError(
                 f"{self.name}: takes {len(self._names)} arrays, got {len(args)}; other options are keywords"

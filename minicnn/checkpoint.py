@@ -32,6 +32,10 @@ class CheckpointError(RuntimeError):
     """A checkpoint cannot be written or read; the message says which and what to do."""
 
 
+class UnreadableError(CheckpointError):
+    """The system does not let us read a checkpoint, which may be whole."""
+
+
 def save(
     path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any] | None = None
 ) -> None:
@@ -64,24 +68,44 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     """The arrays and the metadata of a checkpoint, verified."""
     path = Path(path)
     try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            content = {name: file[name] for name in file.files}
-        checksum = content.pop(CHECKSUM).tobytes()
-        intact = checksum == _digest(content)
+        content = _content(path)
+        intact = content.pop(CHECKSUM).tobytes() == _digest(content)
         metadata = json.loads(content.pop(METADATA).tobytes()) if intact else {}
+    except CheckpointError:
+        raise
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {path}") from None
-    except Exception as error:  # a damaged zip file can make NumPy raise almost anything
+    except Exception as error:  # a damaged zip file can make NumPy raise almost anything, EINVAL included
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            raise UnreadableError(
+                f"cannot read the checkpoint {path}: {error.strerror}; it may be whole, so keep it: "
+                "see to it that it is a file that you may read, and try again"
+            ) from error
         raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST_QUOTED])) from error
     if not intact:
         raise CheckpointError(_damaged(path, "its checksum is wrong"))
     return content, metadata
 
 
+def _content(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a file that `save` wrote."""
+    with open(path, "rb") as raw:
+        file = np.load(raw, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile) or CHECKSUM not in file.files:
+            raise CheckpointError(
+                f"{path} was not written by minicnn.save: it has no checksum; numpy.load reads a file of NumPy's, and "
+                "minicnn.save writes its arrays as a checkpoint"
+            )
+        with file:
+            return {name: file[name] for name in file.files}
+
+
 def load_newest(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """`load(path)`, or the previous checkpoint beside it where that one is damaged or missing."""
     try:
         return load(path)
+    except UnreadableError:
+        raise  # else a training would go on from an older one, and write over this one
     except CheckpointError as error:
         try:
             return load(previous(path))

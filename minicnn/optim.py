@@ -66,24 +66,32 @@ def _square(g: Array) -> Array:
 
 
 def _parameters(where: str, given: Any) -> list[Parameter]:
-    """What an optimiser was given, as a list; TypeError if that is a model, or anything but Parameters."""
+    """What an optimiser was given, as a list: Parameters, at least one, and each once."""
     if callable(getattr(given, "parameters", None)):
         raise TypeError(f"{where}: expected parameters, got a {type(given).__name__}; give model.parameters()")
     found = [given] if isinstance(given, Parameter) else list(given)
     other = next((type(p).__name__ for p in found if not isinstance(p, Parameter)), None)
     if other is not None:
         raise TypeError(f"{where}: expected Parameters, got a {other}; give model.parameters()")
+    if len({id(p) for p in found}) != len(found):
+        raise ValueError(f"{where}: a parameter was given twice")
+    if not found:
+        raise ValueError(f"{where}: got no parameters")
     return found
 
 
 class Optimiser:
     """What all optimisers share: parameters, schedules, clipping, and a state that saves and restores exactly.
 
-    clip   if given, gradients are scaled down together when their common norm exceeds it
-    slots  the names of the arrays kept for each parameter
+    lr, weight_decay   schedules; a number may be given, also later: optimiser.lr = 0.01
+    clip               if given, gradients are scaled down together when their common norm exceeds it
+    slots              the names of the arrays kept for each parameter
     """
 
     slots: tuple[str, ...] = ()
+    _lr: Schedule
+    _weight_decay: Schedule
+    _clip: float | None
 
     def __init__(
         self,
@@ -93,18 +101,41 @@ class Optimiser:
         clip: float | None = None,
     ):
         self.parameters = _parameters(type(self).__name__, parameters)
-        if len({id(p) for p in self.parameters}) != len(self.parameters):
-            raise ValueError(f"{type(self).__name__}: a parameter was given twice")
-        if not self.parameters:
-            raise ValueError(f"{type(self).__name__}: got no parameters")
-        if clip is not None and not clip > 0:
-            raise ValueError(f"{type(self).__name__}: clip must be positive, got {clip}")
-        self.lr, self.weight_decay = as_schedule(lr), as_schedule(weight_decay)
-        self.clip = None if clip is None else float(clip)
         self.steps = 0  # taken so far, which is where the schedules are
-        self._rates()  # are they numbers?
+        self.lr, self.weight_decay, self.clip = lr, weight_decay, clip
         self.updates = [0] * len(self.parameters)  # of each parameter: fewer, if its gradient came late
         self.state: list[dict[str, Array]] = [{} for _ in self.parameters]
+
+    @property
+    def lr(self) -> Schedule:
+        return self._lr
+
+    @lr.setter
+    def lr(self, value: float | Schedule) -> None:
+        self._lr = self._schedule("lr", value)
+
+    @property
+    def weight_decay(self) -> Schedule:
+        return self._weight_decay
+
+    @weight_decay.setter
+    def weight_decay(self, value: float | Schedule) -> None:
+        self._weight_decay = self._schedule("weight_decay", value)
+
+    @property
+    def clip(self) -> float | None:
+        return self._clip
+
+    @clip.setter
+    def clip(self, value: float | None) -> None:
+        if value is not None and not value > 0:
+            raise ValueError(f"{type(self).__name__}: clip must be positive, got {value}")
+        self._clip = None if value is None else float(value)
+
+    def _schedule(self, name: str, value: float | Schedule) -> Schedule:
+        schedule = as_schedule(value)
+        self._rate(name, schedule)  # is it a number?
+        return schedule
 
     def zero_grad(self) -> None:
         for p in self.parameters:
@@ -135,11 +166,14 @@ class Optimiser:
 
     def _rates(self) -> tuple[float, float]:
         """The learning rate and the weight decay of the next step."""
-        rates = float(self.lr(self.steps)), float(self.weight_decay(self.steps))
-        for name, rate in zip(("lr", "weight_decay"), rates, strict=True):
-            if not 0 <= rate < math.inf:  # nor NaN
-                raise ValueError(f"{type(self).__name__}: {name} must be finite and not negative, got {rate}")
-        return rates
+        return self._rate("lr", self.lr), self._rate("weight_decay", self.weight_decay)
+
+    def _rate(self, name: str, schedule: Schedule) -> float:
+        """What a schedule gives for the next step."""
+        rate = float(schedule(self.steps))
+        if not 0 <= rate < math.inf:  # nor NaN
+            raise ValueError(f"{type(self).__name__}: {name} must be finite and not negative, got {rate}")
+        return rate
 
     def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
         """Step number t of these parameters: all at once by a faster version of the rule, or one by one.
@@ -426,18 +460,35 @@ def newton_schulz(u: Array, iterations: int) -> Array:
     return x
 
 
+def _of_the_first(name: str) -> Any:
+    """An attribute of Together that shows what its first optimiser has, and cannot be set: for which of them?"""
+
+    def show(together: Together) -> Any:
+        return getattr(together.optimisers[0], name)
+
+    def refuse(together: Together, value: object) -> None:
+        raise AttributeError(
+            f"Together: each optimiser has its own {name}; set it there: together.optimisers[0].{name} = {value!r}"
+        )
+
+    return property(show, refuse)
+
+
 class Together(Optimiser):
     """Several optimisers, each with parameters of its own, that take their steps together.
 
-    The rates of the first are `lr` and `weight_decay`.  The state has the names of each one behind its number:
-    "0.steps", "0.velocity.3", "1.steps", ...
+    `lr`, `weight_decay` and `clip` are those of the first; each has its own, and only there can they be set.  The state
+    has the names of each one behind its number: "0.steps", "0.velocity.3", "1.steps", ...
     """
+
+    lr, weight_decay, clip = _of_the_first("lr"), _of_the_first("weight_decay"), _of_the_first("clip")
 
     def __init__(self, *optimisers: Optimiser):
         if not optimisers:
             raise ValueError("Together: got no optimisers")
         self.optimisers = optimisers
-        super().__init__([p for o in optimisers for p in o.parameters], optimisers[0].lr, optimisers[0].weight_decay)
+        self.parameters = _parameters("Together", [p for o in optimisers for p in o.parameters])
+        self.steps = 0
 
     def step(self) -> None:
         for optimiser in self.optimisers:

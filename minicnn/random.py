@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,13 @@ def _key(seed: int, path: tuple[str, ...]) -> np.ndarray:
     key = np.frombuffer(hashlib.blake2b(name, digest_size=16).digest(), "<u8").astype(np.uint64)
     key.flags.writeable = False
     return key
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"Stream: {name} must be an integer, got {value!r}") from None
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,10 @@ class Stream:
     first: int = 0
 
     def __post_init__(self) -> None:
+        for name in ("seed", "step", "first"):
+            value = getattr(self, name)
+            if type(value) is not int:  # NumPy's integers are others, and JSON does not know them
+                object.__setattr__(self, name, _integer(name, value))
         if self.seed < 0 or self.step < 0 or self.first < 0:
             raise ValueError(
                 f"Stream: seed, step and first must not be negative, got {self.seed}, {self.step}, {self.first}"

@@ -6,8 +6,8 @@ The operators of a Tensor call ops by name (OPS), because the ops are defined in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Real
-from typing import Any
+from numbers import Number, Real
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -75,6 +75,14 @@ class Tensor:
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("a Tensor is not converted to an array silently: use tensor.numpy() or tensor.data")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same Tensor, for lists and dicts; with a number or an array, an error like tensor > 0."""
+        if isinstance(other, (Number, np.generic)) or is_array(other):
+            raise TypeError("a Tensor is not compared with values: compare tensor.numpy() or tensor.item()")
+        return NotImplemented  # then Python asks the other, and goes by identity
+
+    __hash__ = object.__hash__  # which a class with __eq__ would lose; != is the opposite of ==
 
     # Operators, so that a loss can be written as a formula.
 
@@ -148,6 +156,18 @@ class Parameter(Tensor):
     def freeze(self) -> None:
         """From now on it is not learned: no tape follows it, and Module.parameters leaves it out."""
         self._leaf, self.grad = False, None
+
+    def _not_in_place(self, other: object) -> NoReturn:
+        """`p -= lr * p.grad` would be `p = p - lr * p.grad`: another Tensor of that name, and the model learns nothing.
+
+        Also while a tape records: what a forward pass may write must not depend on whether it trains.
+        """
+        raise TypeError(
+            "Parameter: -=, += and the like do not change a Parameter; write p.data -= ... to change it, "
+            "or p = p - ... for a new Tensor"
+        )
+
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = _not_in_place
 
 
 class Buffer:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minicnn import ops
-from minicnn.autodiff import Tape
+from minicnn.autodiff import Parameter, Tape
 from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
@@ -25,6 +25,7 @@ from minicnn.fast.batches import on_device
 from minicnn.fast.graph import Passes
 from minicnn.nn import EMA, Module
 from minicnn.nn.fixed import problem, snapshot
+from minicnn.nn.init import equal_pair
 from minicnn.optim import Optimiser
 from minicnn.parallel import memory_for
 from minicnn.precision import precision
@@ -108,10 +109,12 @@ class Trainer:
         self.smoothing, self.average = smoothing, average
         self.device, self.cluster = as_device(device), cluster
         self.model, self.optimiser = model.to(self.device), optimiser
+        _check_start(model)
         self.batches = on_device(batches, self.device)
         self._passes = Passes(self.device, alone=cluster.size == 1)
         self.dropout = Stream(seed).child("dropout")
         self.epoch, self.step, self.totals = 0, 0, Totals()
+        self._others: list[Parameter] = []  # which learn, but not by this optimiser: they get gradients all the same
 
     def finish_epoch(
         self,
@@ -129,6 +132,8 @@ class Trainer:
         if every < 1:
             raise ValueError(f"finish_epoch: every must be at least 1, got {every}")
         pending: list[Pending] = []
+        optimised = {id(p) for p in self.optimiser.parameters}
+        self._others = [p for p in self.model.parameters() if id(p) not in optimised]
         self._look_at_the_model()
         with closing(self.batches.epoch(self.epoch, self.step)) as batches:
             for x, labels in batches:
@@ -159,6 +164,8 @@ class Trainer:
                     self.average.update()
         finally:
             self.optimiser.zero_grad()  # also after an error: the next step would add to them
+            for p in self._others:
+                p.grad = None
         return sums
 
     def _pass(self, x: Array, labels: Array, part: Part, step: int) -> tuple[Array, Array]:
@@ -210,6 +217,20 @@ def arrays_under(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
+def _check_start(model: Module) -> None:
+    """Raise if two parameters that learn start alike: in branches beside each other they would never differ.
+
+    Layers of one shape do that until somebody initialises them.  Frozen parameters may be equal: they stay as they are.
+    """
+    learned = {id(p): (name, p) for name, p in model.named_state() if isinstance(p, Parameter) and p.requires_grad}
+    pair = equal_pair(dict(learned.values()))
+    if pair is not None:
+        raise ValueError(
+            f"Trainer: the parameters {pair[0]} and {pair[1]} have the same values, so they may learn the same for "
+            "ever; draw them with model.initialise(seed), or use one Parameter in both places"
+        )
+
+
 def check_alive(totals: Totals, classes: int) -> None:
     """Raise if the network has stopped answering: every step of an epoch had the loss ln(classes) of a blind guess.
 
@@ -254,7 +275,11 @@ def crop_probabilities(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs."""
+    """How a model does on a set of images: the mean loss, the error in percent, and its softmax outputs.
+
+    The loss is computed from these outputs, as anybody can who kept them.  They are float32, and what is below its
+    smallest normal number counts as that: an image adds at most 87.34, however wrong the model is about it.
+    """
 
     loss: float
     error: float
@@ -304,6 +329,11 @@ def top_error(p: np.ndarray, labels: np.ndarray, k: int) -> float:
 
 def _check_outputs(p: np.ndarray, labels: np.ndarray) -> None:
     """Outputs must be finite: NaN is not larger than anything, so every label would come first.  Labels are classes."""
+    if p.ndim != 2:  # argmax(axis=1), say, would look for the largest row of an image
+        raise ValueError(
+            f"evaluate: the outputs of the network must be (N, classes), got {p.shape}; "
+            "end it with GlobalAvgPool, or with Flatten and Linear"
+        )
     check_labels("evaluate", labels, len(p))
     if not (labels.min() >= 0 and labels.max() < p.shape[1]):
         raise ValueError(f"evaluate: labels must be in 0 .. {p.shape[1] - 1}, got {labels.min()} .. {labels.max()}")

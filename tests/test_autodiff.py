@@ -1,11 +1,14 @@
 """Tensor, Tape and @op: the chain rule, what it costs, and its errors."""
 
 import contextvars
+import copy
 import gc
 import itertools
+import operator
+import pickle
 import threading
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minicnn import Parameter, Tape, Tensor, autodiff, gradcheck, ops
+from minicnn.autodiff import OPS
 from minicnn.gradcheck import check_gradient
 from minicnn.optim import SGD
 from tests import draw
@@ -204,6 +208,17 @@ def test_powers_and_parts():
         x ** "2"
 
 
+@pytest.mark.parametrize("change", [operator.iadd, operator.isub, operator.imul, operator.itruediv])
+def test_a_parameter_is_not_changed_in_place_by_an_operator(change):
+    """`p -= 1` would give the name p another Tensor, and leave the parameter of the model as it is."""
+    p = Parameter(np.ones(2))
+    for context in (nullcontext(), Tape()):
+        with context, pytest.raises(TypeError, match=r"write p\.data -= \.\.\. to change it"):
+            change(p, 1.0)
+    tensor = change(p * 1, 2.0)  # a Tensor is no one's but the formula's
+    assert tensor.data.tolist() == [change(1.0, 2.0)] * 2
+
+
 def test_operators_refuse_what_is_neither_number_nor_array():
     with pytest.raises(TypeError, match="unsupported operand"):
         Tensor(np.ones(2)) + {1: 2}
@@ -350,6 +365,37 @@ def test_other_threads_do_not_record_here():
     assert len(tape) == 0
 
 
+def test_a_thread_in_a_copy_of_the_context_records():
+    x, found = leaf(3.0), []
+    with Tape() as tape:
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: found.append(context.run(lambda: (x * x).sum())))
+        thread.start()
+        thread.join()
+    tape.backward(found[0])
+    assert x.grad.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+@on_devices
+def test_the_values_of_a_tensor_are_not_compared_silently(device, compare):
+    x = leaf(0, 1, device=device)
+    for other in (0, 1.0, True, np.float32(0), np.bool_(False), np.zeros(2), device.put(np.zeros(2))):
+        for left, right in ((x, other), (other, x)):
+            with pytest.raises(TypeError, match=r"compare tensor\.numpy\(\)"):
+                compare(left, right)
+
+
+def test_a_tensor_equals_itself_alone():
+    x, y = leaf(0), Parameter(np.zeros(1))
+    assert x == x
+    assert x != y
+    assert x != None  # noqa: E711
+    assert x != "x"
+    assert [y, x].index(x) == 1
+    assert {x: "x", y: "y"}[y] == "y"
+
+
 def test_a_tensor_is_not_converted_silently():
     with pytest.raises(TypeError, match=r"use tensor\.numpy\(\)"):
         np.asarray(Tensor(np.ones(2)))
@@ -387,7 +433,7 @@ def test_a_gradient_must_have_the_shape_and_dtype_of_its_argument():
     ):
 
         @autodiff.op
-        def wrong(a, bad=bad):
+        def wrong(a, *, bad=bad):
             return a * 1, lambda g: (bad(g),)
 
         wrong._names, wrong._optional = ["a"], set()
@@ -500,6 +546,47 @@ def test_what_is_not_an_array_is_refused():
         ops.conv2d([[1.0]], np.ones((1, 1, 1, 1)))
     with pytest.raises(TypeError, match="add: b must be an array, got NoneType"):
         ops.add(np.ones(1), None)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_copy_of_an_op_is_the_op(name):
+    each = OPS[name]
+    assert copy.copy(each) is each
+    assert copy.deepcopy(each) is each
+    assert pickle.loads(pickle.dumps(each)) is each
+
+
+def test_an_op_of_ones_own_is_copied_too_and_pickled_only_where_it_can_be_found():
+    @autodiff.op
+    def inner(x):
+        return x, lambda g: (g,)
+
+    assert copy.deepcopy([inner])[0] is inner
+    with pytest.raises((pickle.PicklingError, AttributeError), match="inner"):
+        pickle.dumps(inner)
+
+
+def test_options_of_an_op_are_keyword_only():
+    def f(x, factor=2.0):
+        return factor * x, lambda g: (factor * g,)
+
+    with pytest.raises(
+        TypeError, match=r"f: factor=2\.0 is an option, .* put \* before it, def f\(\.\.\., \*, factor="
+    ):
+        autodiff.op(f)
+
+    @autodiff.op
+    def g(x, bias=None, *, factor=2.0):
+        return factor * x, lambda g: (factor * g, None)
+
+    assert g(np.ones(1)).tolist() == [2.0]
+
+
+def test_arrays_in_a_list_are_refused_with_the_remedy():
+    x = np.ones(2)
+    for arrays, kind in (([x, x], "list"), ((x, x), "tuple")):
+        with pytest.raises(TypeError, match=rf"concat: takes arrays one by one, concat\(a, b\), not in a {kind}"):
+            ops.concat(arrays)
 
 
 def test_an_op_introduces_itself():

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minicnn import checkpoint
-from minicnn.checkpoint import CheckpointError, load, load_newest, previous, save
+from minicnn.checkpoint import CheckpointError, UnreadableError, load, load_newest, previous, save
 
 ARRAYS = {
     "model/0.weight": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -140,20 +140,50 @@ def test_no_damage_goes_unnoticed(intact, data):
     try:
         arrays, metadata = load(path.with_name("d.npz"))
     except CheckpointError as error:
-        assert "damaged or not a checkpoint" in str(error)
+        assert "damaged or not a checkpoint" in str(error) or "not written by minicnn.save" in str(error)
     else:
         same(arrays, ARRAYS)
         assert metadata == {"epoch": 1}
 
 
 def test_other_files_are_refused(tmp_path):
-    np.savez(tmp_path / "foreign.npz", x=np.ones(3))
-    np.savez(tmp_path / "pickled.npz", x=np.array([{"a": 1}], dtype=object))
     (tmp_path / "text.npz").write_text("hello")
     (tmp_path / "empty.npz").write_text("")
-    for name in ("foreign", "pickled", "text", "empty"):
+    for name in ("text", "empty"):
         with pytest.raises(CheckpointError, match="damaged or not a checkpoint"):
             load(tmp_path / f"{name}.npz")
+
+
+def test_files_of_numpy_are_no_checkpoints_and_nobody_says_remove_them(tmp_path):
+    np.savez(tmp_path / "foreign.npz", x=np.ones(3))
+    np.savez(tmp_path / "pickled.npz", x=np.array([{"a": 1}], dtype=object))
+    np.save(tmp_path / "array.npy", np.ones(3))
+    for name in ("foreign.npz", "pickled.npz", "array.npy"):
+        with pytest.raises(CheckpointError, match=r"was not written by minicnn\.save: .*; numpy\.load reads") as caught:
+            load(tmp_path / name)
+        assert "remove" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE, errno.EIO])
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path, monkeypatch, code):
+    """Nor is an older one taken in its place, over which a training would go on."""
+    for epoch in (1, 2):
+        save(tmp_path / "c.npz", {"x": np.array(epoch)})
+
+    def refused(path, mode):
+        if path.name == "c.npz":
+            raise OSError(code, os.strerror(code))
+        return open(path, mode)
+
+    monkeypatch.setattr(checkpoint, "open", refused, raising=False)
+    for read in (load, load_newest):
+        with pytest.raises(UnreadableError, match=rf"cannot read .*c\.npz: {os.strerror(code)}; it may be whole"):
+            read(tmp_path / "c.npz")
+
+
+def test_a_folder_is_not_called_damaged(tmp_path):
+    with pytest.raises(UnreadableError, match=r"cannot read .*keep it: see to it that it is a file"):
+        load(tmp_path)
 
 
 def test_pickles_are_never_written(tmp_path):

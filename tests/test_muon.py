@@ -182,6 +182,18 @@ def test_together_each_does_what_it_would_do_alone():
     assert together.lr(0) == 0.1
 
 
+@pytest.mark.parametrize("name", ["lr", "weight_decay", "clip"])
+def test_together_shows_the_rates_of_the_first_and_sets_none(name):
+    together, _, _ = pair()
+    match = rf"Together: each optimiser has its own {name}; set it there: together\.optimisers\[0\]\.{name} = 0\.5"
+    with pytest.raises(AttributeError, match=match):
+        setattr(together, name, 0.5)
+    setattr(together.optimisers[0], name, 0.5)
+    setattr(together.optimisers[1], name, 0.25)
+    shown = getattr(together, name)
+    assert (shown if name == "clip" else shown(0)) == 0.5
+
+
 def test_a_parameter_belongs_to_one_of_them():
     p = Parameter(np.ones((2, 3)))
     with pytest.raises(ValueError, match="given twice"):

@@ -256,6 +256,34 @@ def test_a_state_that_does_not_fit_is_refused_whole():
     assert optimiser.steps == 1
 
 
+def test_rates_may_be_set_later():
+    """p = 8, g = p: with lr 1/2 it is 4; with lr 1/4 and decay 1 then 4 - (4 + 4) / 4 = 2; clipped to 1, 2 - 1/4."""
+    p = Parameter(np.array([8.0]))
+    optimiser, found = SGD([p], lr=0.5), []
+    for change in ({}, {"lr": 0.25, "weight_decay": np.float32(1)}, {"weight_decay": lambda step: 0.0, "clip": 1}):
+        for name, value in change.items():
+            setattr(optimiser, name, value)
+        quadratic_steps(optimiser, [p], 1)
+        found.append(p.data.item())
+    np.testing.assert_allclose(found, [4, 2, 1.75], rtol=1e-6)
+    assert (optimiser.lr(7), optimiser.weight_decay(7), optimiser.clip) == (0.25, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("lr", -1, "SGD: lr must be finite and not negative, got -1"),
+        ("weight_decay", math.nan, "SGD: weight_decay must be finite and not negative, got nan"),
+        ("clip", 0, "SGD: clip must be positive, got 0"),
+    ],
+)
+def test_a_rate_that_is_set_is_checked_at_once(name, value, words):
+    optimiser = SGD([Parameter(np.ones(1))], lr=0.5, weight_decay=0.5, clip=0.5)
+    with pytest.raises(ValueError, match=words):
+        setattr(optimiser, name, value)
+    assert (optimiser.lr(0), optimiser.weight_decay(0), optimiser.clip) == (0.5, 0.5, 0.5)
+
+
 def test_a_schedule_that_ends_in_nan_changes_nothing():
     p = Parameter(np.ones(2))
     optimiser = SGD([p], lr=lambda step: 0.1 if step == 0 else np.nan)

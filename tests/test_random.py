@@ -109,3 +109,12 @@ def test_another_step_is_of_the_same_samples():
     stream = Stream(0).at(1, first=5)
     assert stream.at(2) == Stream(0, step=2, first=5)
     assert stream.at(2, first=0) == Stream(0, step=2)
+
+
+def test_integers_of_numpy_are_integers():
+    for kind in (np.int64, np.int32, np.uint8, np.array):
+        stream = Stream(kind(3), ("a",), kind(2), kind(1))
+        assert stream == Stream(3, ("a",), 2, 1)
+        np.testing.assert_array_equal(stream.uniform16(2, 5), Stream(3, ("a",), 2, 1).uniform16(2, 5))
+    with pytest.raises(TypeError, match=r"Stream: seed must be an integer, got 0\.5"):
+        Stream(0.5)

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from minicnn import nn, ops, to_device
+from minicnn import nn, ops, to_device, to_host
 from minicnn.backend import CPU
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.loader import Batches
@@ -126,6 +126,19 @@ def test_an_average_of_weights_is_resumed_to_the_last_bit():
             np.testing.assert_array_equal(second.model.state_dict()[name], value)
         averages = whole.model.state_dict()
     assert any((averages[name] != value).any() for name, value in whole.model.state_dict().items())
+
+
+@on_devices
+def test_gradients_that_the_optimiser_does_not_use_do_not_pile_up(device):
+    """Whoever looks at them would see the sum of all steps; and as long as there are any, no graph is used."""
+    trainer = make(device)
+    head = trainer.model["6"]
+    trainer.optimiser = SGD([head.weight, head.bias], 0.1)
+    body = trainer.model["0"].weight
+    before = to_host(body.data).copy()
+    trainer.finish_epoch()
+    assert [p.grad for p in trainer.model.parameters()] == [None] * 6
+    np.testing.assert_array_equal(to_host(body.data), before)
 
 
 def test_on_step_is_called_as_often_as_asked():
@@ -257,7 +270,19 @@ def test_probabilities_evaluated_by_hand():
     result = evaluate_probabilities(p, np.array([0, 1, 0]))
     np.testing.assert_allclose(result.error, 100 / 3)
     np.testing.assert_allclose(result.loss, -(math.log(0.5) + math.log(0.1)) / 3)
-    assert math.isfinite(evaluate_probabilities(p, np.array([0, 0, 2])).loss)
+    capped = evaluate_probabilities(p, np.array([0, 0, 2])).loss  # the last image has p = 0: it counts as 2^-126
+    np.testing.assert_allclose(capped, -(math.log(0.5) + math.log(0.1) - 126 * math.log(2)) / 3)
+
+
+def test_outputs_that_are_no_classes_are_refused():
+    match = r"the outputs of the network must be \(N, classes\), got \(100, 30, 30, 10\); end it with GlobalAvgPool, or"
+    with pytest.raises(ValueError, match=match):
+        evaluate(
+            nn.Conv2d(3, 10, 3), DATA.test_images, DATA.test_labels, Normaliser.of(DATA.train_images), device="cpu"
+        )
+    for scored in (evaluate_probabilities, partial(top_error, k=2)):
+        with pytest.raises(ValueError, match=r"got \(3,\); end it with"):
+            scored(np.ones(3), np.array([0, 0, 0]))
 
 
 @pytest.mark.parametrize(
@@ -285,6 +310,48 @@ def test_labels_are_looked_at_before_the_images():
             Normaliser.of(DATA.train_images), device="cpu", on_batch=seen.append,
         )  # fmt: skip
     assert not seen
+
+
+def branches(device, **changes):
+    """Two layers of the same shape beside each other, that nobody initialised."""
+    model = nn.Sequential(
+        nn.GlobalAvgPool(), both=nn.Residual(nn.Linear(3, 3), shortcut=nn.Linear(3, 3)), out=nn.Linear(3, 10)
+    ).to(device)
+    for name, change in changes.items():
+        change(getattr(model["both"], name))
+    return model
+
+
+def trainer_of(model, device):
+    batches = Batches(DATA.train_images, DATA.train_labels, 32, Normaliser.of(DATA.train_images), Augmentation(), 0)
+    return Trainer(model, SGD(model.parameters(), 0.1), batches, device=device, seed=0)
+
+
+@on_devices
+def test_layers_that_start_alike_are_refused(device):
+    """They would get the same gradients, and stay alike for ever: one of them is for nothing."""
+    match = r"parameters both\.body\.weight and both\.shortcut\.weight have the same values.* model\.initialise\(seed\)"
+    reset_sync_count()
+    with pytest.raises(ValueError, match=match):
+        trainer_of(branches(device), device)
+    assert sync_count() <= 2  # for a few numbers of each, then for all of these two
+
+
+def changed(layer):
+    layer.weight.data[2, 2] += 1
+
+
+@on_devices
+def test_layers_that_start_differently_are_not(device):
+    """Biases are all zeros, and no matter; nor are one Parameter in two places, and frozen ones."""
+    reset_sync_count()
+    trainer_of(branches(device).initialise(seed=0), device)
+    assert sync_count() <= 1
+    trainer_of(branches(device, body=changed), device)  # one number is another
+    trainer_of(branches(device, body=nn.Module.freeze), device)
+    tied = branches(device)
+    tied["both"].shortcut.weight = tied["both"].body.weight
+    trainer_of(tied, device)
 
 
 def test_the_optimiser_and_the_average_of_another_model_are_refused():

@@ -28,7 +28,7 @@ from experiments.train.folder import PREDICTIONS, fingerprint, read_result
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import read_colours
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, load
+from minicnn.checkpoint import CheckpointError, UnreadableError, load
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import load as load_data
 from minicnn.data.dataset import Dataset
@@ -135,6 +135,8 @@ class Run:
             raise CheckpointError(f"{path} is missing; copy it from where it was trained, or train it again")
         try:
             arrays, metadata = load(path)
+        except UnreadableError:
+            raise
         except CheckpointError:
             remedy = "remove the folder and train it again" if self.result else "continue its training with --resume"
             raise CheckpointError(f"{path} is damaged; {remedy}") from None
@@ -176,6 +178,7 @@ class Run:
             return self.normaliser(data), data.classes
         mean, std, classes = (values if isinstance(values, list) else [] for values in stored)
         numbers = len(mean) == len(std) == 3 and all(map(is_number, [*mean, *std])) and min(std) > 0
+        numbers = numbers and all(0 <= value <= 1 for value in mean)
         if not numbers or len(classes) != self.settings.classes or not all(isinstance(name, str) for name in classes):
             raise UsageError(f"{self.folder / 'config.json'} is damaged: it has no usable mean, std and classes")
         return Normaliser(tuple(mean), tuple(std)), tuple(classes)

@@ -38,7 +38,7 @@ class FilterLayer:
 
 def leaves(model: Sequential, prefix: str = "") -> Iterator[tuple[str, Module]]:
     """The layers in the order in which they compute, with the paths that `Sequential.trace` gives them."""
-    for name, layer in model.children():
+    for name, layer in model.layers.items():
         if isinstance(layer, Sequential):
             yield from leaves(layer, f"{prefix}{name}.")
         else:

@@ -6,7 +6,9 @@ it flips images left to right at random, and for VGG also shifts them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,20 @@ class Normaliser:
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std) or len(self.mean) == 0:
+            raise ValueError(
+                "Normaliser: needs one mean and one deviation for each channel, "
+                f"got {len(self.mean)} and {len(self.std)}"
+            )
+        if not all(0 <= m <= 1 for m in self.mean):  # nor NaN
+            raise ValueError(
+                f"Normaliser: mean must be that of values 0 .. 1, got {self.mean}; divide that of bytes by 255, "
+                "and std too"
+            )
+        if not all(0 < s < math.inf for s in self.std):
+            raise ValueError(f"Normaliser: std must be finite and positive, got {self.std}")
 
     @staticmethod
     def of(images: np.ndarray) -> Normaliser:
@@ -102,6 +118,10 @@ class Augmentation:
     shift: int = 0
     alternate: bool = False
     reflect: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shift, Integral) or self.shift < 0:
+            raise ValueError(f"Augmentation: shift must be a number of pixels, 0 or more, got {self.shift!r}")
 
     def draw(self, n: int, stream: Stream) -> tuple[np.ndarray, np.ndarray]:
         """The choices for n images: flips (n,) bool, shifts (n, 2) rows and columns."""

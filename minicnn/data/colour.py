@@ -79,10 +79,9 @@ class Colours:
         for name, array in values.items():
             if array.shape != ((3, 3) if name == "components" else (3,)) or not np.isfinite(array).all():
                 raise ValueError(f"{name} are not those of three colours: {stored[name]!r}")
-        if not (values["std"] > 0).all():
-            raise ValueError(f"std must be positive, got {stored['std']!r}")
         if not isinstance(stored["images"], int):
             raise ValueError(f"images must be an integer, got {stored['images']!r}")
         components = tuple(tuple(row) for row in values.pop("components").tolist())
         rest = {name: tuple(array.tolist()) for name, array in values.items()}
+        Normaliser(rest["mean"], rest["std"])  # raises if nothing can be normalised by them
         return Colours(images=stored["images"], components=components, **rest)

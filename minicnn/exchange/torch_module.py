@@ -42,9 +42,10 @@ def torch_module(model: nn.Sequential, input_shape: Sequence[int]) -> Any:
 
 def _module(module: nn.Module, path: str, found: Mapping[str, Step]) -> Any:
     if is_a(module, nn.Sequential):
+        assert isinstance(module, nn.Sequential)
         below = f"{path}." if path else ""
         return torch.nn.Sequential(
-            OrderedDict((name, _module(child, below + name, found)) for name, child in module.children())
+            OrderedDict((name, _module(layer, below + name, found)) for name, layer in module.layers.items())
         )
     if is_a(module, nn.Residual):
         return _Residual(

@@ -60,7 +60,8 @@ def steps(model: nn.Sequential, input_shape: Sequence[int]) -> list[Step]:
 
     def walk(name: str, module: nn.Module, x: Value) -> Value:
         if is_a(module, nn.Sequential):
-            for child, layer in module.children():
+            assert isinstance(module, nn.Sequential)
+            for child, layer in module.layers.items():
                 x = walk(f"{name}.{child}" if name else child, layer, x)
             return x
         entering = [x]

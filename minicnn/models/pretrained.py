@@ -106,8 +106,7 @@ class Card:
         colours = [*card.mean, *card.std]
         if len(card.mean) != 3 or len(card.std) != 3 or not all(isinstance(c, float) for c in colours):
             raise ValueError("mean and std are not those of three colours")
-        if not all(np.isfinite(colours)) or min(card.std) <= 0:
-            raise ValueError("mean and std are not finite and positive")
+        Normaliser(tuple(card.mean), tuple(card.std))  # raises if nothing can be normalised by them
         if not all(isinstance(word, str) for word in (*card.classes, *card.limits)):
             raise ValueError("classes and limits are not words")
         if not 1 <= card.crop <= card.side <= LARGEST:

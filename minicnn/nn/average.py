@@ -22,7 +22,10 @@ from minicnn.parallel import memory_for
 
 
 class EMA:
-    """a = decay a + (1 - decay) w after every step, for every parameter and buffer w; a = w at first."""
+    """a = decay a + (1 - decay) w after every step, for every parameter and buffer w; a = w at first.
+
+    A buffer that does not hold real numbers is copied.
+    """
 
     def __init__(self, model: Module, decay: float = 0.999):
         if not 0 <= decay < 1:
@@ -37,9 +40,13 @@ class EMA:
             self._average = {name: _copy(value.data) for name, value in own.items()}  # all, or none if memory runs out
         else:
             for name, value in own.items():
+                average = self._average[name]
                 with device_of(value.data).active():
-                    self._average[name] *= self.decay
-                    self._average[name] += (1 - self.decay) * value.data
+                    if average.dtype.kind == "f":
+                        average *= self.decay
+                        average += (1 - self.decay) * value.data
+                    else:  # a count, say, which has no mean
+                        average[...] = value.data
         self.steps += 1
 
     @contextmanager

@@ -7,9 +7,13 @@ Numbers are drawn in float64 and rounded by the caller, so that both precisions 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 
 import numpy as np
+
+from minicnn.autodiff import Parameter
+from minicnn.backend import Array, array_module, device_of, to_host
 
 Scheme = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
 
@@ -65,3 +69,34 @@ def zeros(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 def ones(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return np.ones(shape)
+
+
+LOOKED_AT = 16  # numbers of each parameter, before all of them are
+
+
+def equal_pair(parameters: Mapping[str, Parameter]) -> tuple[str, str] | None:
+    """The names of two of these with the same values, if there are two; those with one value throughout do not count.
+
+    All are on one device.  A GPU is asked once, for a few numbers of each; for all of them only where these are equal.
+    """
+    shapes = Counter(p.shape for p in parameters.values())
+    names = [name for name, p in parameters.items() if shapes[p.shape] > 1]
+    found: dict[tuple[tuple[int, ...], bytes], list[str]] = {}
+    for name, numbers in zip(names, _some_of_each([parameters[name].data for name in names]), strict=True):
+        if (numbers != numbers[:1]).any():  # biases may well be zeros, and scales ones
+            alike = found.setdefault((parameters[name].shape, numbers.tobytes()), [])
+            for other in alike:
+                if bool((parameters[name].data == parameters[other].data).all()):
+                    return other, name
+            alike.append(name)
+    return None
+
+
+def _some_of_each(arrays: list[Array]) -> list[np.ndarray]:
+    """Numbers from all over each array, on the host."""
+    if not arrays:
+        return []
+    with device_of(arrays[0]).active():
+        flat = [array.reshape(-1)[:: max(1, array.size // LOOKED_AT)][:LOOKED_AT] for array in arrays]
+        joined = to_host(array_module(arrays[0]).concatenate([numbers.astype(np.float64) for numbers in flat]))
+    return np.split(joined, np.cumsum([numbers.size for numbers in flat])[:-1])

@@ -148,7 +148,10 @@ class BatchNorm(Module):
         values = x.data if isinstance(x, Tensor) else x
         part, count = part_and_count(values, train if isinstance(train, Part) else None)
         if count < 2:
-            raise ValueError(f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}")
+            raise ValueError(
+                f"BatchNorm: training needs more than one value per channel, x has shape {values.shape}; "
+                "choose a batch size that leaves more than one image for the last batch"
+            )
         moments = ops.batch_moments(values, part)
         y = ops.batch_norm(
             x, self.gamma, self.beta, moments=moments, part=part, eps=self.eps

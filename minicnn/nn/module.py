@@ -12,10 +12,12 @@ random generator: `train` and `stream` are arguments.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, SupportsIndex
 
 import numpy as np
 
@@ -40,9 +42,23 @@ watcher: ContextVar[Callable[[Module, Callable[[], Any]], Any] | None] = Context
 
 
 class Module:
-    """Something with parameters (Parameter), state (Buffer) and child modules, all found as its attributes."""
+    """Something with parameters (Parameter), state (Buffer) and child modules.
+
+    All are found as its attributes, and in lists, tuples and dicts that are attributes, however deep.
+    """
 
     schemes: Mapping[str, Scheme] = {}  # how each parameter of this layer is initialised
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """An attribute as any other; but a parameter is not lost by an assignment that was to change its values."""
+        old = vars(self).get(name)
+        if isinstance(old, (Parameter, Buffer)) and not isinstance(value, (Parameter, Buffer, NoneType)):
+            kind, given = type(old).__name__, type(value).__name__
+            raise TypeError(
+                f"{type(self).__name__}: {name} is a {kind}, and a {given} cannot take its place; "
+                f"assign to .{name}.data to change its values, or give another {kind}"
+            )
+        super().__setattr__(name, value)
 
     def __call__(self, x: Array | Tensor, *, train: Train = False, stream: Stream | None = None) -> Tensor:
         """The output for a batch x.  `train` turns on dropout and batch statistics; dropout draws from `stream`.
@@ -51,7 +67,13 @@ class Module:
         """
         watch = watcher.get()
         y = self.forward(x, train, stream) if watch is None else watch(self, lambda: self.forward(x, train, stream))
-        return y if isinstance(y, Tensor) else Tensor(y)
+        if isinstance(y, Tensor):
+            return y
+        if not is_array(y):
+            raise TypeError(
+                f"{type(self).__name__}: its forward must return one Tensor or array, it returned a {type(y).__name__}"
+            )
+        return Tensor(y)
 
     def forward(self, x: Any, train: Train, stream: Stream | None) -> Tensor | Array:
         """What __call__ computes; x is a Tensor or an array.
@@ -67,14 +89,14 @@ class Module:
         """
         return None
 
+    def _held(self) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+        """What this module has itself, by the name of the attribute; "name.0", "name.key" in a list or dict."""
+        for name, value in vars(self).items():
+            yield from _found(name, value)
+
     def children(self) -> Iterator[tuple[str, Module]]:
         """The child modules, by the name of their attribute; "name.0", "name.key" in a list or dict of modules."""
-        for name, value in vars(self).items():
-            if isinstance(value, Module):
-                yield name, value
-            elif isinstance(value, (list, tuple, dict)):
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                yield from ((f"{name}.{key}", child) for key, child in items if isinstance(child, Module))
+        return ((name, value) for name, value in self._held() if isinstance(value, Module))
 
     def modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their paths."""
@@ -84,10 +106,18 @@ class Module:
 
     def named_state(self) -> Iterator[tuple[str, Parameter | Buffer]]:
         """Every parameter and buffer with its path, such as "3.weight"."""
+        paths = set()
         for path, module in self.modules():
-            for name, value in vars(module).items():
+            for name, value in module._held():
                 if isinstance(value, (Parameter, Buffer)):
-                    yield f"{path}.{name}" if path else name, value
+                    whole = f"{path}.{name}" if path else name
+                    if whole in paths:  # a state has one place for each
+                        raise ValueError(
+                            f"{type(self).__name__}: two of its parameters or buffers would be called {whole}; "
+                            "give layers, attributes and keys different names, without dots"
+                        )
+                    paths.add(whole)
+                    yield whole, value
 
     def parameters(self) -> list[Parameter]:
         """Those that are learned, each once, however often it is used."""
@@ -151,7 +181,7 @@ class Module:
 
     def __repr__(self) -> str:
         """The tree of layers, one line each."""
-        own = ((name, value) for name, value in vars(self).items() if isinstance(value, Parameter))
+        own = ((name, value) for name, value in self._held() if isinstance(value, Parameter))
         words = self.kernel() or ", ".join(f"{name} {'x'.join(map(str, value.shape))}" for name, value in own)
         lines = [f"  {name}: {child!r}".replace("\n", "\n  ") for name, child in self.children()]
         return (
@@ -166,7 +196,10 @@ class Module:
 
 
 class Sequential(Module):
-    """Layers one after the other.  Positional ones are called "0", "1", ...; keywords give a name."""
+    """Layers one after the other.  Positional ones are called "0", "1", ...; keywords give a name.
+
+    A derived class may have further modules as attributes: they come after the layers, and its `forward` calls them.
+    """
 
     def __init__(self, *layers: Module, **named: Module):
         self.layers = {str(i): layer for i, layer in enumerate(layers)} | named
@@ -175,12 +208,27 @@ class Sequential(Module):
         for name, layer in self.layers.items():
             if not isinstance(layer, Module):
                 raise TypeError(f"Sequential: layer {name} must be a Module, got {type(layer).__name__}")
+            if "." in name:  # which is what joins the names of a path
+                raise ValueError(f"Sequential: a layer cannot be called {name!r}; take a name without dots")
 
-    def children(self) -> Iterator[tuple[str, Module]]:
-        return iter(self.layers.items())
+    def _held(self) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+        yield from self.layers.items()
+        for name, value in vars(self).items():
+            if name != "layers":
+                yield from _found(name, value)
 
-    def __getitem__(self, name: str | int) -> Module:
-        return self.layers[str(name)]
+    def __getitem__(self, which: str | SupportsIndex) -> Module:
+        """A layer by its name or its position: model["conv1"], model[0], model[-1]."""
+        if isinstance(which, slice):
+            raise TypeError("Sequential: one layer at a time; nn.Sequential(*list(model)[1:3]) is a network of some")
+        if not isinstance(which, str):
+            at = operator.index(which)
+            if not -len(self) <= at < len(self):
+                raise IndexError(f"Sequential: there is no layer {at}, there are {len(self)}")
+            return list(self)[at]
+        if which not in self.layers:
+            raise KeyError(f"Sequential: there is no layer {which!r}, there are {', '.join(self.layers)}")
+        return self.layers[which]
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -246,6 +294,15 @@ class Residual(Module):
             remedy = "give a shortcut that changes x alike, such as Conv2d(c_in, c_out, 1, stride=2)"
             raise ValueError(f"Residual: the body makes {y.shape} of x {x.shape}, beside it is {past.shape}; {remedy}")
         return y + past
+
+
+def _found(name: str, value: Any) -> Iterator[tuple[str, Module | Parameter | Buffer]]:
+    """What an attribute holds: itself, or what is in a list, tuple or dict, and in those within it."""
+    if isinstance(value, (Module, Parameter, Buffer)):
+        yield name, value
+    elif isinstance(value, (list, tuple, dict)):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _found(f"{name}.{key}", inner)
 
 
 _NO_RANGE = nullcontext()

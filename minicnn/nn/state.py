@@ -15,6 +15,9 @@ FROM_PYTORCH = (
 
 def check_state(own: Mapping[str, tuple[int, ...]], state: Mapping[str, Any]) -> None:
     """Raise if `state` does not have an array for each of our names, of our shape, and no other."""
+    if not isinstance(state, Mapping):
+        remedy = "minicnn.load gives (arrays, metadata): take [0]" if isinstance(state, tuple) else "see state_dict"
+        raise TypeError(f"load_state_dict: expected a dict of arrays by name, got a {type(state).__name__}; {remedy}")
     problems = [f"missing: {name} {own[name]}" for name in own if name not in state]
     problems += [f"unexpected: {name} {np.shape(state[name])}" for name in state if name not in own]
     misshapen = [name for name in own if name in state and np.shape(state[name]) != own[name]]

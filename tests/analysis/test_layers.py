@@ -1,5 +1,8 @@
 """Where a network is measured: which layers, what their responses are, which weights read them."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -28,6 +31,23 @@ def test_responses_enter_the_activation_in_inner_sequentials_too(rng):
     ((name, z),) = responses(model, x)
     assert name == "block.0"
     np.testing.assert_array_equal(z, inner["1"](inner["0"](x)).data)
+
+
+def test_a_module_beside_the_layers_is_not_one_of_them():
+    """It is not called: it must not be taken for the layer that reads the CReLU."""
+    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.CReLU())
+    model.beside = nn.Conv2d(4, 3, 1)
+    assert [layer.name for layer in filter_layers(model)] == ["0"]
+    assert outgoing_weights(model) == {}
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_copy_of_a_network_is_measured_like_the_network(again):
+    model = again(nn.Sequential(nn.Conv2d(1, 2, 1), nn.CReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(4, 3)))
+    (layer,) = filter_layers(model)
+    assert layer.is_crelu
+    assert [(w.shape, channels) for w, channels in outgoing_weights(model).values()] == [((4, 3), 4)]
+    assert nn.fixed.problem(model) is None
 
 
 def test_each_layer_has_the_weights_of_the_next():

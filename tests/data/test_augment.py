@@ -1,5 +1,7 @@
 """Normalisation, flips, shifts and crops, worked out by hand."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,30 @@ def test_moments_by_hand():
     normalise = Normaliser.of(images)
     assert normalise == Normaliser((0.5,), (0.5,))
     np.testing.assert_allclose(normalise(images).ravel(), [-1, 1])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "words"),
+    [
+        ((0.5, 0.5), (0.25,), "one mean and one deviation for each channel, got 2 and 1"),
+        ((), (), "one mean and one deviation for each channel, got 0 and 0"),
+        ((125.3,), (63.0,), r"mean must be that of values 0 \.\. 1, got \(125\.3,\); divide that of bytes by 255"),
+        ((math.nan,), (0.25,), r"mean must be that of values 0 \.\. 1, got \(nan,\)"),
+        ((0.5, 0.5), (0.25, 0.0), r"std must be finite and positive, got \(0\.25, 0\.0\)"),
+        ((0.5,), (-0.25,), "std must be finite and positive"),
+        ((0.5,), (math.inf,), "std must be finite and positive"),
+        ((0.5,), (math.nan,), "std must be finite and positive"),
+    ],
+)
+def test_numbers_that_do_not_normalise_are_refused(mean, std, words):
+    with pytest.raises(ValueError, match=f"Normaliser: .*{words}"):
+        Normaliser(mean, std)
+
+
+@pytest.mark.parametrize("shift", [-1, 1.5, None])
+def test_a_shift_is_a_number_of_pixels(shift):
+    with pytest.raises(ValueError, match=f"Augmentation: shift must be a number of pixels, 0 or more, got {shift}"):
+        Augmentation(shift=shift)
 
 
 def test_a_constant_channel_is_refused():

@@ -36,7 +36,14 @@ def test_noise_is_along_the_components():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"mean": [1, 2]}, {"std": [0.0, 1.0, 1.0]}, {"eigenvalues": [1, 2, float("nan")]}, {"components": 3}]
+    "wrong",
+    [
+        {"mean": [1, 2]},
+        {"mean": [1, 1, 2]},
+        {"std": [0.0, 1.0, 1.0]},
+        {"eigenvalues": [1, 2, float("nan")]},
+        {"components": 3},
+    ],
 )
 def test_what_is_stored_comes_back_and_nonsense_is_refused(wrong):
     colours, _ = some_colours()

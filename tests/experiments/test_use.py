@@ -177,7 +177,15 @@ def test_older_runs_ask_the_data_set(copy, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "values",
-    [{"mean": None}, {"mean": [1, 2]}, {"std": [0, 1, 1]}, {"classes": ["a"]}, {"classes": [1] * 10}, {"std": "x"}],
+    [
+        {"mean": None},
+        {"mean": [1, 2]},
+        {"mean": [1, 1, 2]},
+        {"std": [0, 1, 1]},
+        {"classes": ["a"]},
+        {"classes": [1] * 10},
+        {"std": "x"},
+    ],
 )
 def test_damaged_values_are_named(copy, values):
     change(copy / "config.json", **values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import nn
+from minicnn import Buffer, nn
 from tests.devices import on_devices
 
 
@@ -22,6 +22,22 @@ def test_by_hand(device):
             found.append([float(device.get(values[name].data)[0]) for name in ("0.gamma", "0.running_mean")])
     assert found == [[8, 8], [6, 6], [3, 3]]
     assert float(device.get(values["0.gamma"].data)[0]) == 0  # the model has its own weights again
+
+
+@on_devices
+def test_buffers_of_integers_are_copied(device):
+    class Counting(nn.Module):
+        def __init__(self):
+            self.count = Buffer(np.array([3]))
+
+    model = Counting()
+    model.count.data = device.put(model.count.data)
+    average = nn.EMA(model, 0.5)
+    for count in (4, 9):
+        model.count.data = device.put(np.array([count]))
+        average.update()
+    model.count.data = device.put(np.array([11]))
+    assert average.state_dict()["count"].tolist() == [9]
 
 
 def test_an_error_inside_gives_the_weights_back():

@@ -146,7 +146,7 @@ def test_batch_norm_starts_anew_also_after_a_training_that_diverged():
 
 
 def test_batch_norm_needs_more_than_one_value_to_train():
-    with pytest.raises(ValueError, match=r"BatchNorm: training needs more than one value .* x has shape \(1, 3\)"):
+    with pytest.raises(ValueError, match=r"more than one value .* x has shape \(1, 3\); choose a batch size"):
         nn.BatchNorm(3)(np.ones((1, 3), np.float32), train=True)
     assert nn.BatchNorm(3)(np.ones((1, 3), np.float32)).shape == (1, 3)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minicnn import Parameter, Stream, Tape, Tensor, nn, ops, to_host
+from minicnn import Buffer, Parameter, Stream, Tape, Tensor, nn, ops, to_host
 from minicnn.nn import init
 from minicnn.nn.state import FROM_PYTORCH
 from tests.devices import STANDIN, on_devices
@@ -68,6 +68,35 @@ def test_modules_in_a_dict_are_found():
     assert [name for name, _ in Branches().named_state()] == ["parts.left.weight"]
 
 
+def test_parameters_and_modules_are_found_in_lists_tuples_and_dicts_however_deep():
+    def number(value):
+        return Parameter(np.full(1, value, np.float32))
+
+    class Nested(nn.Module):
+        def __init__(self):
+            self.stages = [[nn.Linear(1, 1, bias=False), nn.ReLU()], (nn.Linear(1, 1, bias=False),)]
+            self.scales = [number(1), number(2)]
+            self.kept = {"mean": Buffer(np.zeros(1, np.float32)), "inner": {"gain": number(3)}}
+            self.sizes = [3, (4, 5)]
+
+    model = Nested().initialise(seed=0)
+    assert list(model.state_dict()) == [
+        "scales.0", "scales.1", "kept.mean", "kept.inner.gain", "stages.0.0.weight", "stages.1.0.weight",
+    ]  # fmt: skip
+    assert [name for name, _ in model.children()] == ["stages.0.0", "stages.0.1", "stages.1.0"]
+    assert len(model.parameters()) == 5
+    assert repr(model).startswith("Nested(scales.0 1, scales.1 1, kept.inner.gain 1\n  stages.0.0: Linear(1x1)")
+
+
+def test_parameters_with_the_same_path_are_refused():
+    class Twice(nn.Module):
+        def __init__(self):
+            self.gains = {0: Parameter(np.ones(1, np.float32)), "0": Parameter(np.zeros(1, np.float32))}
+
+    with pytest.raises(ValueError, match=r"Twice: two of its parameters or buffers would be called gains\.0; give"):
+        Twice().state_dict()
+
+
 def test_a_layer_that_gives_an_array_gives_a_tensor():
     class Plain(nn.Module):
         def forward(self, x, train, stream):
@@ -78,6 +107,17 @@ def test_a_layer_that_gives_an_array_gives_a_tensor():
     ((name, y),) = model.trace(np.ones(3))
     assert name == "0"
     np.testing.assert_array_equal(y, [2, 2, 2])
+
+
+@pytest.mark.parametrize("given", [None, (np.ones(1), np.ones(1)), 3.0])
+def test_a_forward_that_gives_no_tensor_is_named(given):
+    class Own(nn.Module):
+        def forward(self, x, train, stream):
+            return given
+
+    match = f"Own: its forward must return one Tensor or array, it returned a {type(given).__name__}"
+    with pytest.raises(TypeError, match=match):
+        nn.Sequential(nn.ReLU(), Own())(np.ones((1, 1), np.float32))
 
 
 @on_devices
@@ -100,6 +140,31 @@ def test_frozen_layers_stay_as_they_are_and_the_others_learn_as_before(device):
     assert list(model.state_dict()) == list(network().state_dict())
 
 
+@pytest.mark.parametrize("value", [np.zeros((2, 2), np.float32), Tensor(np.zeros((2, 2), np.float32)), 0.0])
+def test_a_parameter_is_not_replaced_by_values(value):
+    layer = nn.Linear(2, 2)
+    weight, words = layer.weight, type(value).__name__
+    match = rf"Linear: weight is a Parameter, and a {words} cannot take its place; assign to \.weight\.data to change"
+    with pytest.raises(TypeError, match=match):
+        layer.weight = value
+    assert layer.weight is weight
+
+
+def test_a_buffer_is_not_replaced_by_values():
+    layer = nn.BatchNorm(2)
+    with pytest.raises(TypeError, match=r"running_mean is a Buffer, .* assign to \.running_mean\.data"):
+        layer.running_mean = np.zeros(2, np.float32)
+
+
+def test_a_parameter_may_be_shared_replaced_or_taken_away():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    second.weight = first.weight
+    second.bias = None
+    assert nn.Sequential(first, second).parameters() == [first.weight, first.bias]
+    second.bias = Parameter(np.ones(2, np.float32))
+    np.testing.assert_array_equal(second(np.zeros((1, 2), np.float32)).numpy(), [[1, 1]])
+
+
 def test_a_parameter_that_is_frozen_late_forgets_its_gradient():
     p = Parameter(np.ones(2))
     with Tape() as tape:
@@ -118,10 +183,48 @@ def test_sequential_looks_like_a_container():
     assert isinstance(model[0], nn.Conv2d)
     assert isinstance(model["4"], nn.Linear)
     assert list(model) == [model[i] for i in range(5)]
+    assert model[-1] is model["4"]
     with pytest.raises(TypeError, match="layer 1 must be a Module, got function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
     with pytest.raises(ValueError, match="name of a positional layer"):
         nn.Sequential(nn.ReLU(), **{"0": nn.ReLU()})
+
+
+def test_named_layers_are_found_by_position_too():
+    model = nn.Sequential(nn.ReLU(), conv=nn.Conv2d(1, 1, 1), act=nn.CReLU())
+    assert [model[0], model[1], model[np.int64(-1)]] == [model["0"], model["conv"], model["act"]]
+    with pytest.raises(KeyError, match="there is no layer 'con', there are 0, conv, act"):
+        model["con"]
+    with pytest.raises(IndexError, match="there is no layer 3, there are 3"):
+        model[3]
+    with pytest.raises(TypeError, match=r"one layer at a time; nn\.Sequential\(\*list\(model\)\[1:3\]\)"):
+        model[1:]
+
+
+class WithHead(nn.Sequential):
+    """Its layers, and then a head that is an attribute."""
+
+    def __init__(self, *layers, **named):
+        super().__init__(*layers, **named)
+        self.head = nn.Linear(2, 3, bias=False)
+
+    def forward(self, x, train, stream):
+        return self.head(super().forward(x, train, stream), train=train)
+
+
+def test_attributes_of_a_derived_sequential_come_after_its_layers():
+    model = WithHead(nn.Linear(2, 2, bias=False)).initialise(seed=0)
+    assert list(model.state_dict()) == ["0.weight", "head.weight"]
+    assert model.parameters() == [model[0].weight, model.head.weight]
+    assert repr(model) == "WithHead(\n  0: Linear(2x2)\n  head: Linear(2x3)\n)"
+    with pytest.raises(ValueError, match=r"WithHead: two of its .* would be called head\.weight; give"):
+        WithHead(head=nn.Linear(2, 2)).state_dict()
+
+
+def test_names_of_layers_have_no_dots():
+    """Sequential(a=Sequential(b=x)) and Sequential(**{"a.b": y}) would have the same paths."""
+    with pytest.raises(ValueError, match=r"Sequential: a layer cannot be called 'a\.b'; take a name without dots"):
+        nn.Sequential(**{"a.b": nn.ReLU()})
 
 
 @on_devices
@@ -186,6 +289,14 @@ def test_loading_lists_all_problems_and_changes_nothing():
     ]
     for name, value in model.state_dict().items():
         np.testing.assert_array_equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [(({}, {}), r"a tuple; minicnn\.load gives .*: take \[0\]"), ([1], "a list; see state_dict")]
+)
+def test_a_state_that_is_no_dict_is_refused_with_the_remedy(state, words):
+    with pytest.raises(TypeError, match=f"load_state_dict: expected a dict of arrays by name, got {words}"):
+        network().load_state_dict(state)
 
 
 class Square(nn.Module):
