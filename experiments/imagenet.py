@@ -63,15 +63,15 @@ def parser() -> argparse.ArgumentParser:
     use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="recognise it with --run")
     use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="10: also average over ten crops (default)")
     out = output_options(p)
-    out.add_argument("--save-every", type=int, default=1000, metavar="N", help="steps between checkpoints (1000)")
+    out.add_argument("--save-every", type=int, metavar="N", help="steps between checkpoints (1000)")
     return p
 
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser().parse_args(arguments)
-    if args.image and not args.run:
-        raise UsageError("--image asks a trained network: name its folder with --run")
+    check_use(args)
     args.workers = cores_of_a_rank(cluster) if args.workers is None else args.workers
+    args.save_every = 1000 if args.save_every is None else args.save_every
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
     device = get_device(args.device, cluster, products=args.precision)
@@ -89,6 +89,23 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     if not cluster.on_root(((args.out or Path("runs") / asked.name) / "result.json").exists):
         say(asked, args, device, len(used), cluster)
     return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
+
+
+def check_use(args: argparse.Namespace) -> None:
+    """UsageError for options that would be ignored: a trained network is not trained, a picture is no data set."""
+    if args.image and not args.run:
+        raise UsageError("--image asks a trained network: name its folder with --run")
+    training = {*ImagenetSettings.options(), "out", "resume", "save_every"} - {"bad_images"}
+    unused = sorted(name for name in training if getattr(args, name) not in (None, False)) if args.run else []
+    if unused:
+        raise UsageError(f"--{unused[0].replace('_', '-')} is for a training, but --run names a trained network")
+    if args.val_labels is not None and args.data is None:
+        raise UsageError("--val-labels is for the pictures of --data: add it")
+    for name in ("data", "bad_images"):
+        if args.image and getattr(args, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is for a data set, but --image names pictures: leave one out")
+    if args.image and args.crops == 1:
+        raise UsageError("--crops is for a data set; --image averages ten crops: leave --crops out")
 
 
 def read_set(args: argparse.Namespace) -> PictureSet:
