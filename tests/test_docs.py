@@ -432,6 +432,7 @@ def test_commands_are_understood(line, monkeypatch, capsys):
     module, *arguments = shlex.split(line)
     monkeypatch.setattr("experiments.train.estimate.estimate", lambda *_: "")
     monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000))
+    monkeypatch.setattr("experiments.reproduce.check_paths", lambda args: None)  # of files that are the reader's
     monkeypatch.setattr("minicnn.fast.native.library.bf16_problem", lambda: None)  # there may be no compiler here
     monkeypatch.setattr("minicnn.fast.native.library.bf16_is_fast", lambda: True)
     main = importlib.import_module(module).main

@@ -188,6 +188,11 @@ def interruptible(line: str, folder: Path) -> Iterator[Callable[[], bool]]:
             raise
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """ "1 epoch", "10 epochs"; many: the plural, if it is not `one` with an s."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
 def duration(seconds: float) -> str:
     """ "1 h 02 min", "3 min 20 s" or "45 s"."""
     seconds = round(seconds)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.cli import app
-from experiments.cli.app import StopSignal, UsageError, command, duration, get_device
+from experiments.cli.app import StopSignal, UsageError, command, counted, duration, get_device
 from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
@@ -215,3 +215,8 @@ def test_a_run_says_of_which_commit_it_is(tmp_path):
     (tmp_path / "file").write_text("two")
     commit.cache_clear()
     assert commit(tmp_path) == f"{found}-dirty"
+
+
+def test_one_is_not_a_plural():
+    assert [counted(n, "epoch") for n in (0, 1, 2)] == ["0 epochs", "1 epoch", "2 epochs"]
+    assert [counted(n, "analysis", "analyses") for n in (1, 3)] == ["1 analysis", "3 analyses"]
