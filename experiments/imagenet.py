@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.app import UsageError, command, get_device, hint, interruptible
+from experiments.cli.app import UsageError, command, counted, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
 from experiments.tables.table import Table
@@ -122,7 +122,10 @@ def say(asked: ImagenetSettings, args: argparse.Namespace, device: Device, image
     how = f"\n{asked.recipe}, batches of {asked.batch}\n\n{schedule}\n"
     announce(asked, device, images * asked.epochs, cluster, how=how)
     processes = args.workers * cluster.size
-    print(f"pictures  {images:,}, decoded {asked.epochs} times by {processes} processes\n", flush=True)
+    print(
+        f"pictures  {images:,}, decoded {counted(asked.epochs, 'time')} by {counted(processes, 'process', 'processes')}\n",
+        flush=True,
+    )
 
 
 def train(

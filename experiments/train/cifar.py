@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from experiments.cli.app import counted
 from experiments.train.settings import Option, Settings
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
@@ -309,9 +310,9 @@ class CifarSettings(Settings):
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset not in PAPERS else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
-            *([f"{self.subset} images"] if self.subset else []),
+            *([counted(self.subset, "image")] if self.subset else []),
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
-            *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
+            *([counted(self.epochs, "epoch")] if self.epochs < full.epochs else []),
             *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(own, name)),
         ]
 

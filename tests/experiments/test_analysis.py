@@ -314,7 +314,7 @@ def test_regularisation(folder, tmp_path, capsys):
     out = capsys.readouterr().out
     one, other = (float(row["gap"]) for row in rows[1:])  # of two, t(0.975, 1) s / sqrt 2 = 12.706 |a - b| / 2
     assert f"{(one + other) / 2:.2f} ± {12.7062 * abs(one - other) / 2:.2f}" in out
-    assert "CReLU (base x0.06), textures, 1 epochs, 2 networks" in out
+    assert "CReLU (base x0.06), textures, 1 epoch, 2 networks" in out
     test = float(rows[0]["test_error"])
     assert float(rows[0]["test_standard_error"]) == pytest.approx(
         math.sqrt(test * (100 - test) / 1_000)
