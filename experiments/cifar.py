@@ -30,11 +30,13 @@ from experiments.train import protocols
 from experiments.train.cifar import CifarSettings
 from experiments.train.estimate import announce
 from experiments.train.folder import at_chance, closing
+from experiments.train.imagenet import ImagenetSettings
 from experiments.train.session import run_job
 from experiments.train.settings import asked_settings, note_resume, output_options, training_parser
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.catalogue import CATALOGUE, load
 from minicnn.data.dataset import Dataset
+from minicnn.data.decode import SUFFIXES
 
 MODULE = CifarSettings.MODULE
 
@@ -73,7 +75,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     finished = cluster.on_root((folder / "result.json").exists)
     if not args.dry_run:  # before anything is computed, in case it is not there
-        with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
+        with hint(where_data_is(args.data)):
             data = cluster.root_first(lambda: load(asked.dataset, args.data))
     if args.dry_run or not finished:
         trainings = {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
@@ -93,6 +95,15 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     print(f"\n{report(asked, result, mirrored=args.tta)}\n")
     print(closing(folder, result["seconds"], finished))
     return 0
+
+
+def where_data_is(named: Path | None) -> str:
+    """What to do if there is no data."""
+    words = "--data names a folder or an archive; for a first look, --dataset textures needs neither"
+    files = (path for depth in ("*/*", "*/*/*") for path in named.glob(depth)) if named and named.is_dir() else ()
+    if any(path.name.lower().endswith(SUFFIXES) for path in files):
+        words += f"\nFor pictures of your own: {command(ImagenetSettings.MODULE, ['--data', str(named)])}"
+    return words
 
 
 def check_protocol(args: argparse.Namespace, images: int) -> None:

@@ -82,7 +82,10 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         say(asked, args, device, args.subset or TRAIN_IMAGES, cluster)
         return 0
     if args.data is None:
-        raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
+        raise UsageError(
+            "--data DIR is needed: a folder with train/<class>/ and val/ in it, or any folder with one folder of "
+            "pictures per class (--dry-run needs none)"
+        )
     data = read_set(args)
     asked = replace(asked, classes=len(data.classes))
     used = asked.chosen_images(len(data.train))
@@ -122,10 +125,8 @@ def say(asked: ImagenetSettings, args: argparse.Namespace, device: Device, image
     how = f"\n{asked.recipe}, batches of {asked.batch}\n\n{schedule}\n"
     announce(asked, device, images * asked.epochs, cluster, how=how)
     processes = args.workers * cluster.size
-    print(
-        f"pictures  {images:,}, decoded {counted(asked.epochs, 'time')} by {counted(processes, 'process', 'processes')}\n",
-        flush=True,
-    )
+    times, by = counted(asked.epochs, "time"), counted(processes, "process", "processes")
+    print(f"pictures  {images:,}, decoded {times} by {by}\n", flush=True)
 
 
 def train(

@@ -293,7 +293,7 @@ def test_the_pipeline_is_measured(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--data DIR is needed"),
+        ([], "--data DIR is needed: .* and val/ in it, or any folder with one folder of pictures per class"),
         (["--image", "x.jpg"], "name its folder with --run"),
         (["--crop", "300"], "--crop must be from 35 to --side"),
         (["--crop", "20"], "--crop must be from 35"),

@@ -63,6 +63,16 @@ def test_mistakes_are_found_before_anything_is_computed(ends, monkeypatch, tmp_p
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_who_has_pictures_is_sent_to_the_command_for_them(ends, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, told in (("own/cat/a.JPG", True), ("other/cat/a.txt", False)):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).touch()
+        code, said = ends(cifar.main, cifar.MODULE, "--data", Path(name).parts[0])
+        assert code == 1
+        assert ("\nFor pictures of your own: python -m experiments.imagenet --data own\n" in said) == told
+
+
 @pytest.mark.parametrize(
     ("command", "option", "result", "message"),
     [
