@@ -131,7 +131,8 @@ def parse(
         check_numbers(vars(args), positive=positive, not_negative=not_negative)
     if not args.run and not args.weights:
         raise UsageError("nothing to look at: name a folder with --run or a network with --weights")
-    return Request(args, tuple(Path(name) for name in args.weights if foreign and not has_card(name)))
+    files = [name for name in args.weights if Path(name).suffix and not has_card(name)]
+    return Request(args, tuple(map(Path, files)) if foreign else ())
 
 
 def run_analysis(
