@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.cli.app import UsageError, hint, usage_errors
 from experiments.cli.parser import did_you_mean
 from experiments.train.cifar import CifarSettings
-from experiments.train.run import Run, distinct, open_runs
+from experiments.train.run import Run, check_weights, distinct, open_runs
 from minicnn.backend import Device
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import CATALOGUE
@@ -100,6 +100,7 @@ def source(args: argparse.Namespace) -> str:
 def open_trained(args: argparse.Namespace, device: Device) -> Trained:
     """The network that the options name; an error says how to get one."""
     if args.run:
+        check_weights([args.run])
         runs = open_runs([args.run])
         if len(runs) > 1:
             raise UsageError(f"{args.run} holds {len(runs)} networks; name one of them: --run {runs[0].folder}")

@@ -21,6 +21,7 @@ from experiments.analyses.regularisation import measured
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
 from experiments.train import protocols
+from experiments.train.archive import pack
 from experiments.train.cifar import CifarSettings
 from experiments.train.folder import fingerprint
 from experiments.train.run import Run, open_runs
@@ -34,6 +35,7 @@ from minicnn.data.decode import ImageError
 from minicnn.data.textures import textures
 from minicnn.random import Stream
 from minicnn.theory.reconstruction import Layer, ratio
+from tests.experiments.made_runs import tiny, write_run
 
 COMMANDS = {
     "pairing": pairing,
@@ -573,6 +575,23 @@ def test_a_dry_run_opens_nothing(name, capsys):
     out = capsys.readouterr().out
     assert "would read   nowhere" in out
     assert f"in runs/{name}" in out
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_an_archive_without_the_weights_is_named_and_says_which_it_has(more, tmp_path, ends):
+    tree, archive = tmp_path / "tree", tmp_path / "archive"
+    with_weights, without = tiny().table1[:2]
+    for training in (with_weights, without):
+        write_run(tree, training, train=1.0, test=2.0)
+    save(tree / "runs" / with_weights.name / "weights.npz", {"x": np.zeros(1)})
+    pack(tree, archive)
+    for command in (correlation, pairing):
+        code, said = ends(command.main, command.MODULE, "--run", str(archive / without.name), *more)
+        assert code == 2
+        has = f"no weights of {without.name}; it has those of {with_weights.name}"
+        assert said == f"error: the archive {archive} has {has}\n"
+    assert correlation.main(["--run", str(archive / with_weights.name), "--dry-run"]) == 0
+    assert regularisation.main(["--run", str(archive), "--out", str(tmp_path / "out"), *more]) == 0
 
 
 def test_samples_are_the_same_every_time():
