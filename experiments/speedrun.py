@@ -10,6 +10,7 @@ every pattern of a patch twice, with both signs, by hand.  The variants ask what
 
   plus-minus      12 patterns and their opposites, fixed, then ReLU: the trick
   crelu           12 patterns, fixed, then CReLU: the same numbers from half of the filters
+  crelu-all       the same, and CReLU after all seven convolutions, each with half of the filters
   crelu-learned   12 filters that start at random and are trained, then CReLU
   relu-learned    24 filters that start at random and are trained, then ReLU
 

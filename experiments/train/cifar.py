@@ -138,7 +138,7 @@ OPTIONS = {
     "training": {
         "recipe": Option(
             "short: ten epochs of one cycle, for CPUs (default); hour: the best we found for an hour on two cores; "
-            "paper: 300 or 350 epochs, as in the cited papers",
+            "paper: 300 or 350 epochs, as in the cited papers; sprint: of --model sprint, which has no other",
             choices=tuple(RECIPES),
         ),
         "epochs": Option("length of the schedule (default: the recipe's)"),

@@ -9,7 +9,7 @@ import pytest
 
 import minicnn
 from experiments import __main__ as front
-from experiments import bench, cifar, demo, explore, illustration, photos, predict, search
+from experiments import bench, cifar, demo, evaluate, explore, gpu_check, illustration, photos, predict, search
 from experiments.cli.app import program
 from experiments.cli.parser import did_you_mean
 
@@ -159,3 +159,21 @@ def test_only_the_commands_have_a_short_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/venv/bin/minicnn"])
     assert program("experiments.cifar") == ["minicnn", "cifar"]
     assert program("exercises.check") == ["python", "-m", "exercises.check"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (gpu_check, "print images per second, and nothing else"),
+        (evaluate, "also compute it with ONNX Runtime (onnx) or PyTorch (torch)"),
+        (illustration, "This program writes the SVG itself, without a plotting library."),
+        (cifar, "sprint: of --model sprint, which has no other"),
+    ],
+    ids=lambda value: getattr(value, "MODULE", str(value)),
+)
+def test_help_speaks_plainly(command, words, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said
+    assert "images a second" not in said

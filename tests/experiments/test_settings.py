@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.reproduction.steps import convpool
-from experiments.train.cifar import CifarSettings
+from experiments.train.cifar import RECIPES, CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from minicnn.data.augment import Normaliser
 from minicnn.data.textures import textures
@@ -134,6 +134,11 @@ def test_only_networks_that_were_trained_alike_are_compared():
     assert relu.trained_alike == crelu.trained_alike
     for other in ({"lr": 0.5}, {"batch": 64}, {"shift": 2}, {"clip": 1.0}, {"dropout": (0.0, 0.5, 0.5)}, {"epochs": 3}):
         assert CifarSettings.of(act="crelu", **other).trained_alike != relu.trained_alike
+
+
+def test_every_recipe_is_explained():
+    words = CifarSettings.options()["recipe"].help
+    assert [name for name in RECIPES if f"{name}: " not in words] == []
 
 
 @pytest.mark.parametrize("kind", [CifarSettings, ImagenetSettings])
