@@ -32,6 +32,7 @@ import numpy as np
 from experiments.cli.app import UsageError, command, counted, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
+from experiments.cli.values import picture_file
 from experiments.tables.table import Table
 from experiments.train.estimate import announce
 from experiments.train.folder import at_chance, closing
@@ -60,7 +61,9 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--workers", type=int, help="decoding processes (default: one per core of this rank)")
     use = p.add_argument_group("use of a trained network")
     use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")
-    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="recognise it with --run")
+    use.add_argument(
+        "--image", type=picture_file, action="append", default=[], metavar="FILE", help="recognise it with --run"
+    )
     use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="10: also average over ten crops (default)")
     out = output_options(p)
     out.add_argument("--save-every", type=int, metavar="N", help="steps between checkpoints (1000)")

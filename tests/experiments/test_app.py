@@ -53,6 +53,22 @@ def test_running_out_of_memory_is_one_message(error, message, ends):
 
 
 @pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("/proc/x", "cannot write to /proc/x/y: choose another --out"),
+        ("/proc/x/y/checkpoint.npz", "cannot write to /proc/x/y: choose another --out"),
+        ("/proc/other", "[Errno 2] no such file: '/proc/other'"),
+    ],
+)
+def test_a_folder_that_cannot_be_made(ends, file, message):
+    def main(arguments):
+        raise FileNotFoundError(2, "no such file", file)
+
+    assert ends(main, "experiments.x", "--batch", "9", "--out", "/proc/x/y") == (1, f"error: {message}\n")
+    assert ends(main, "experiments.x", "--batch", "9", "--out", "/proc")[1].startswith("error: [Errno 2]")
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("MINICNN_THREADS", "MINICNN_THREADS must be a positive integer, got 'many'"),

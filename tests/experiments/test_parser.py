@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[2]
         (["epochs"], "unexpected: 'epochs'; did you mean --epochs?"),
         (["--xyzzy"], "there is no option --xyzzy"),
         (["--act", "crellu"], r"argument --act: invalid choice: 'crellu' .*; did you mean crelu\?"),
-        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
+        (["--epochs", "ten"], "--epochs must be a whole number, got 'ten'"),
+        (["--scale", "half"], "--scale must be a number, got 'half'"),
+        (["crelu"], "unexpected: 'crelu'; did you mean --act crelu?"),
+        (["textures", "--act", "crelu"], "unexpected: 'textures'; did you mean --dataset textures?"),
     ],
 )
 def test_typos_get_one_line(ends, arguments, line):

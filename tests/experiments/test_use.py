@@ -231,6 +231,25 @@ def test_classes_of_another_data_set_are_refused(copy):
         evaluate.main(["--run", str(copy), *CPU])
 
 
+def test_a_damaged_run_is_not_blamed_on_an_option(copy):
+    (copy / "config.json").write_text("{half")
+    with pytest.raises(UsageError, match=r"config.json is damaged \(.*\); get a new copy of it, or remove its folder$"):
+        predict.main(["x.jpg", "--run", str(copy), *CPU])
+
+
+def test_a_web_address_is_no_file(ends):
+    code, err = ends(predict.main, "experiments.predict", "https://host/cat.jpg", *CPU)
+    assert code == 2
+    assert "error: argument FILE: https://host/cat.jpg is a web address: download the picture first" in err
+
+
+def test_a_picture_that_is_missing_is_not_suspected_of_being_a_link(run, tmp_path, ends):
+    (tmp_path / "link.jpg").symlink_to(tmp_path / "nowhere")
+    for name, why in (("missing.jpg", "there is no such file"), ("link.jpg", "it is a link that leads nowhere")):
+        code, err = ends(predict.main, "experiments.predict", str(tmp_path / name), "--run", str(run), *CPU)
+        assert (code, err) == (1, f"left out: {tmp_path / name}: {why}\n")
+
+
 def test_one_network_at_a_time(copy, tmp_path):
     for i in (1, 2):
         shutil.copytree(copy, tmp_path / "folds" / f"fold{i}")
