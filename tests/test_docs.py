@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import minicnn
+from experiments.statements import STATEMENTS
 from experiments.tables.table import file_name
 from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
@@ -405,6 +406,12 @@ def test_the_networks_of_the_results_can_be_analysed(tmp_path, monkeypatch):
         out = tmp_path / module
         assert importlib.import_module(module).main([*shlex.split(options), "--out", str(out), "--device", "cpu"]) == 0
         assert list(out.rglob("*.png"))
+
+
+def test_the_readme_counts_the_statements():
+    ours = sum(one.where.startswith("ours") for one in STATEMENTS)
+    said = f"{len(STATEMENTS) - ours} statements of the paper, and {ours} of ours"
+    assert said in (ROOT / "README.md").read_text()
 
 
 def test_the_op_in_contributing_is_right():
