@@ -16,10 +16,12 @@ from experiments import cifar, correlation, injectivity, invariance, pairing, re
 from experiments.analyses import runner
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
-from experiments.analyses.reconstruction import Original, reconstructed
+from experiments.analyses.joint import Way, lines_of
+from experiments.analyses.reconstruction import Original, Picture, reconstructed
 from experiments.analyses.regularisation import measured
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
+from experiments.figures.analyses import draw_spectra
 from experiments.train import protocols
 from experiments.train.archive import pack
 from experiments.train.cifar import CifarSettings
@@ -220,6 +222,29 @@ def test_unfinished_least_squares_is_marked(folder, tmp_path, monkeypatch, capsy
         assert ["*" in cell.caption for cell in cells[0]] == [False, False, star]
         assert ("*: least squares had not converged" in title) == star
         assert ("* 1 of 2 by least squares" in capsys.readouterr().out) == star
+
+
+def test_an_exact_image_is_finished_and_the_original_is_shown_once():
+    pixels, blurred = np.zeros((4, 4, 3), np.uint8), np.ones((4, 4, 3), np.uint8)
+    image = Original("cat 3", pixels)
+    exact = Picture("cat 3", "conv1", "joint", 1e-5, math.inf, False, pixels)
+    other = Picture("cat 3", "conv3", "region", 0.5, 12.3, False, blurred)
+    made = {Way("conv1", "joint"): exact, Way("conv3", "region"): other}
+    first, second = lines_of(image, made)
+    assert [cell.caption for cell in first] == ["cat 3", "0.000, exact", ""]
+    assert [cell.caption for cell in second] == ["", "", "0.500*, 12.3 dB"]
+    assert [len(cell.pictures) for cell in second] == [0, 0, 1]
+
+
+def test_spectra_that_coincide_can_be_told_apart(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("experiments.figures.analyses.save_figure", lambda figure, *_, **__: drawn.append(figure))
+    values = np.geomspace(1, 0.1, 50)
+    draw_spectra(tmp_path / "x.png", {"net": {(f"conv{i}", "trained"): values for i in range(1, 8)}})
+    (figure,) = drawn
+    lines = figure.axes[0].get_lines()
+    assert len({line.get_marker() for line in lines}) == len({line.get_markevery() for line in lines}) == 7
+    assert figure.get_suptitle().startswith("Singular values of the filters; a line that ends at share 1 means that no")
 
 
 def test_own_pictures(folder, tmp_path):
