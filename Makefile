@@ -5,7 +5,7 @@ PY := .venv/bin/python
 .PHONY: help demo test slow lint coverage parity bench gpu-check site clean
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
-	@echo "make test      all tests"
+	@echo "make test      all tests but the slow ones"
 	@echo "make slow      the tests that make test leaves out: GPU tests on a CPU, twice; notebooks; the site"
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of minicnn/"

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
+from experiments.cli.app import argument_parser, command, counted, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor, products
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
             own[0].check()
     device = get_device(args.device, products=args.precision)
     one = wanted[next(iter(NETWORKS)), "hour"][0]
-    what = f"{one.epochs} epochs, {args.hold_out} images held out, {args.seeds} seeds, {device}"
+    what = f"{counted(one.epochs, 'epoch')}, {args.hold_out} images held out, {counted(args.seeds, 'seed')}, {device}"
     print(f"{len(wanted) * args.seeds} trainings: {len(args.changes)} rows, {len(NETWORKS)} networks, {what}.")
     if args.dry_run:
         return 0

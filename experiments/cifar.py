@@ -30,11 +30,13 @@ from experiments.train import protocols
 from experiments.train.cifar import CifarSettings
 from experiments.train.estimate import announce
 from experiments.train.folder import at_chance, closing
+from experiments.train.imagenet import ImagenetSettings
 from experiments.train.session import run_job
 from experiments.train.settings import asked_settings, note_resume, output_options, training_parser
 from minicnn.cluster import ALONE, Communicator
 from minicnn.data.catalogue import CATALOGUE, load
 from minicnn.data.dataset import Dataset
+from minicnn.data.decode import SUFFIXES
 
 MODULE = CifarSettings.MODULE
 
@@ -52,11 +54,11 @@ def parser() -> argparse.ArgumentParser:
         help="plain: train on all images, then test (default); single: find the number of epochs on a hold-out first; "
         "folds: Average and Vote",
     )
-    kept = "images kept from training to choose the epoch (default: single 10000, plain 0)"
+    kept = "plain, single: images kept from training to choose the epoch (default: single 10000, plain 0)"
     how.add_argument("--hold-out", type=int, metavar="N", help=kept)
     when = "single: when the second training stops (default epochs)"
-    how.add_argument("--stop", choices=("epochs", "loss"), default="epochs", help=when)
-    how.add_argument("--folds", type=int, default=10, metavar="K", help="folds: how many (default 10)")
+    how.add_argument("--stop", choices=("epochs", "loss"), help=when)
+    how.add_argument("--folds", type=int, metavar="K", help="folds: how many (default 10)")
     one = "folds: train only fold I (1 .. K), e.g. on another machine"
     how.add_argument("--fold", type=int, metavar="I", help=one)
     out = output_options(p)
@@ -73,7 +75,7 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     folder = args.out or Path("runs") / (asked.name + ("" if args.protocol == "plain" else f"-{args.protocol}"))
     finished = cluster.on_root((folder / "result.json").exists)
     if not args.dry_run:  # before anything is computed, in case it is not there
-        with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
+        with hint(where_data_is(args.data)):
             data = cluster.root_first(lambda: load(asked.dataset, args.data))
     if args.dry_run or not finished:
         trainings = {"plain": 1, "single": 2, "folds": 1 if args.fold else args.folds}[args.protocol]
@@ -95,7 +97,27 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     return 0
 
 
+def where_data_is(named: Path | None) -> str:
+    """What to do if there is no data."""
+    words = "--data names a folder or an archive; for a first look, --dataset textures needs neither"
+    files = (path for depth in ("*/*", "*/*/*") for path in named.glob(depth)) if named and named.is_dir() else ()
+    if any(path.name.lower().endswith(SUFFIXES) for path in files):
+        words += f"\nFor pictures of your own: {command(ImagenetSettings.MODULE, ['--data', str(named)])}"
+    return words
+
+
 def check_protocol(args: argparse.Namespace, images: int) -> None:
+    """UsageError for numbers that make no sense, and for options that would be ignored; defaults for the others."""
+    for name, own in (("stop", "single"), ("folds", "folds"), ("fold", "folds")):
+        if getattr(args, name) is not None and args.protocol != own:
+            raise UsageError(f"--{name} is for --protocol {own}: add it")
+    if args.protocol == "folds" and args.hold_out is not None:
+        raise UsageError("--hold-out is not for --protocol folds, which holds out each fold in turn: leave it out")
+    if args.protocol == "folds" and args.tta:
+        raise UsageError("--tta is not for --protocol folds, which averages networks: leave it out")
+    if args.data is not None and args.dataset == "textures":
+        raise UsageError("--data is for CIFAR; the images of textures are made by formulas: leave it out")
+    args.stop, args.folds = args.stop or "epochs", 10 if args.folds is None else args.folds
     if args.folds < 2 or (args.fold is not None and not 1 <= args.fold <= args.folds):
         raise UsageError(f"--folds must be at least 2 and --fold from 1 to --folds, got {args.folds} and {args.fold}")
     if args.protocol == "single" and args.hold_out == 0:

@@ -12,7 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiments.cli.app import argument_parser, command, duration, get_device, interruptible, run_main, usage_errors
+from experiments.cli.app import (
+    argument_parser,
+    command,
+    counted,
+    duration,
+    get_device,
+    interruptible,
+    run_main,
+    usage_errors,
+)
 from experiments.cli.values import result_folder
 from experiments.figures.curves import draw_comparison, draw_predictions
 from experiments.tables.table import Table
@@ -42,7 +51,7 @@ def main(arguments: list[str]) -> int:
         for one in networks(args, args.dataset).values():
             one.check()
     device = get_device(args.device)
-    what = f"{args.scale:g} of the paper's widths, {args.epochs} epochs of {args.subset} images"
+    what = f"{args.scale:g} of the paper's widths, {counted(args.epochs, 'epoch')} of {args.subset} images"
     print(f"Two networks, {what}, {device}.")
     if args.dry_run:
         return 0

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         type=several_of(RIVALS),
         default=[],
         metavar="NAME,...",
-        help=f"run it with {', '.join(RIVALS)}, too",
+        help="also compute it with ONNX Runtime (onnx) or PyTorch (torch)",
     )
     args = p.parse_args(arguments)
     if args.subset is not None and args.subset < 1:

@@ -2,10 +2,11 @@
 
     python -m experiments.gpu_check                         about half an hour
     python -m experiments.gpu_check --epochs 1 --out runs/gpu-check.txt
-    python -m experiments.gpu_check --speed                 images a second, and nothing else
+    python -m experiments.gpu_check --speed                 images per second, and nothing else
 
 The text has what `python -m minicnn` says of the machine, the tests for a GPU (if pytest is installed), how many images
-a second each network trains on, beside PyTorch where that is installed, and a short training of the paper's main pair.
+per second each network trains on, beside PyTorch where that is installed, and a short training of the paper's main
+pair.
 A step that fails is in the text as well, and the next is tried.  `make gpu-check` installs what is needed, and runs it.
 """
 
@@ -64,7 +65,7 @@ def steps(epochs: int, folder: Path) -> list[Step]:
     ]  # fmt: skip
     return [
         Step("The tests for a GPU", ("-m", "pytest", "-q", "-m", "gpu")),
-        Step("Images a second", ("-m", MODULE, "--speed")),
+        Step("Images per second", ("-m", MODULE, "--speed")),
         *trainings,
     ]
 
@@ -73,7 +74,7 @@ def main(arguments: list[str]) -> int:
     p = argument_parser(MODULE, __doc__)
     p.add_argument("--epochs", type=int, default=3, help="of each training (default 3)")
     p.add_argument("--out", type=Path, default=Path("runs/gpu-check.txt"), help="the text (default runs/gpu-check.txt)")
-    p.add_argument("--speed", action="store_true", help="print images a second, and nothing else")
+    p.add_argument("--speed", action="store_true", help="print images per second, and nothing else")
     p.add_argument("--dry-run", action="store_true", help="say what would be tried, and stop")
     args = p.parse_args(arguments)
     if args.dry_run:
@@ -96,12 +97,12 @@ def main(arguments: list[str]) -> int:
 
 
 def speed() -> str:
-    """The table of images a second."""
+    """The table of images per second."""
     lines = []
     for name, batch, rates in images_per_second(device("gpu")):
         found = "".join(f"   {column} {rate:9,.0f}" for column, rate in rates.items())
         lines.append(f"{name:16} batch {batch:4}{found}")
-    return "\n".join(["training, images a second, float32", *lines])
+    return "\n".join(["training, images per second, float32", *lines])
 
 
 def tried(step: Step) -> Outcome:

@@ -3,7 +3,8 @@
 examples:
   python -m experiments.illustration --out docs/figures/illustration.svg
 
-Every number in the picture is computed by the operations of minicnn.  It is an SVG file, written by hand.
+Every number in the picture is computed by the operations of minicnn.  This program writes the SVG
+itself, without a plotting library.
 """
 
 from __future__ import annotations

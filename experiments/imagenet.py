@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from experiments.cli.app import UsageError, command, get_device, hint, interruptible
+from experiments.cli.app import UsageError, command, counted, get_device, hint, interruptible
 from experiments.cli.files import write_json
 from experiments.cli.ranks import cores_of_a_rank, run_on_ranks
+from experiments.cli.values import picture_file
 from experiments.tables.table import Table
 from experiments.train.estimate import announce
 from experiments.train.folder import at_chance, closing
@@ -60,18 +61,20 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--workers", type=int, help="decoding processes (default: one per core of this rank)")
     use = p.add_argument_group("use of a trained network")
     use.add_argument("--run", type=Path, metavar="DIR", help="a run to evaluate on the validation set of --data")
-    use.add_argument("--image", type=Path, action="append", default=[], metavar="FILE", help="recognise it with --run")
+    use.add_argument(
+        "--image", type=picture_file, action="append", default=[], metavar="FILE", help="recognise it with --run"
+    )
     use.add_argument("--crops", type=int, choices=(1, 10), default=10, help="10: also average over ten crops (default)")
     out = output_options(p)
-    out.add_argument("--save-every", type=int, default=1000, metavar="N", help="steps between checkpoints (1000)")
+    out.add_argument("--save-every", type=int, metavar="N", help="steps between checkpoints (1000)")
     return p
 
 
 def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
     args = parser().parse_args(arguments)
-    if args.image and not args.run:
-        raise UsageError("--image asks a trained network: name its folder with --run")
+    check_use(args)
     args.workers = cores_of_a_rank(cluster) if args.workers is None else args.workers
+    args.save_every = 1000 if args.save_every is None else args.save_every
     if args.workers < 1 or args.save_every < 1:
         raise UsageError("--workers and --save-every must be positive")
     device = get_device(args.device, cluster, products=args.precision)
@@ -82,13 +85,33 @@ def main(arguments: list[str], cluster: Communicator = ALONE) -> int:
         say(asked, args, device, args.subset or TRAIN_IMAGES, cluster)
         return 0
     if args.data is None:
-        raise UsageError("--data DIR is needed: a folder with train/<class>/ and val/ in it (--dry-run needs none)")
+        raise UsageError(
+            "--data DIR is needed: a folder with train/<class>/ and val/ in it, or any folder with one folder of "
+            "pictures per class (--dry-run needs none)"
+        )
     data = read_set(args)
     asked = replace(asked, classes=len(data.classes))
     used = asked.chosen_images(len(data.train))
     if not cluster.on_root(((args.out or Path("runs") / asked.name) / "result.json").exists):
         say(asked, args, device, len(used), cluster)
     return train(asked, replace(data, train=data.train.take(used)), args, device, arguments, cluster)
+
+
+def check_use(args: argparse.Namespace) -> None:
+    """UsageError for options that would be ignored: a trained network is not trained, a picture is no data set."""
+    if args.image and not args.run:
+        raise UsageError("--image asks a trained network: name its folder with --run")
+    training = {*ImagenetSettings.options(), "out", "resume", "save_every"} - {"bad_images"}
+    unused = sorted(name for name in training if getattr(args, name) not in (None, False)) if args.run else []
+    if unused:
+        raise UsageError(f"--{unused[0].replace('_', '-')} is for a training, but --run names a trained network")
+    if args.val_labels is not None and args.data is None:
+        raise UsageError("--val-labels is for the pictures of --data: add it")
+    for name in ("data", "bad_images"):
+        if args.image and getattr(args, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is for a data set, but --image names pictures: leave one out")
+    if args.image and args.crops == 1:
+        raise UsageError("--crops is for a data set; --image averages ten crops: leave --crops out")
 
 
 def read_set(args: argparse.Namespace) -> PictureSet:
@@ -105,7 +128,8 @@ def say(asked: ImagenetSettings, args: argparse.Namespace, device: Device, image
     how = f"\n{asked.recipe}, batches of {asked.batch}\n\n{schedule}\n"
     announce(asked, device, images * asked.epochs, cluster, how=how)
     processes = args.workers * cluster.size
-    print(f"pictures  {images:,}, decoded {asked.epochs} times by {processes} processes\n", flush=True)
+    times, by = counted(asked.epochs, "time"), counted(processes, "process", "processes")
+    print(f"pictures  {images:,}, decoded {times} by {by}\n", flush=True)
 
 
 def train(

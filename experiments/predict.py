@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.cli.app import UsageError, argument_parser, get_device, run_main
-from experiments.cli.values import result_folder
+from experiments.cli.values import picture_file, result_folder
 from experiments.figures.phases import draw_phases
 from experiments.train.trained import Trained, network_options, open_trained, source
 from minicnn.data.dataset import DataError
@@ -44,7 +44,7 @@ BAR = 30  # characters of a bar for 100 %
 def main(arguments: list[str]) -> int:
     p = argument_parser(MODULE, __doc__)
     p.add_argument(
-        "pictures", type=Path, nargs="+", metavar="FILE", help="pictures: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM"
+        "pictures", type=picture_file, nargs="+", metavar="FILE", help="pictures: JPEG, PNG, WebP, GIF, BMP, TIFF, PPM"
     )
     network_options(p)
     p.add_argument("--top", type=int, default=5, metavar="N", help="how many classes to show (default 5)")

@@ -22,7 +22,7 @@ MODULE = "experiments.regularisation"
 
 
 def main(arguments: list[str]) -> int:
-    request = parse(parser(MODULE, __doc__), arguments)
+    request = parse(parser(MODULE, __doc__), arguments, weights=False)
     return run_analysis(request, "compare training and test errors", ["gaps.csv", "gaps.png"], findings)
 
 

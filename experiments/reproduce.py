@@ -25,7 +25,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import ExitStack
 from pathlib import Path
 
-from experiments.cli.app import StopSignal, UsageError, argument_parser, command, run_main
+from experiments.cli.app import StopSignal, UsageError, argument_parser, command, counted, run_main
 from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
 from experiments.cli.values import result_folder
@@ -120,17 +120,21 @@ def parse(arguments: list[str], scales: Sequence[str]) -> argparse.Namespace:
             raise UsageError(f"--{name} must be at least 1, got {value}")
         if isinstance(value, int) and value > MOST:
             raise UsageError(f"--{name} must be at most {MOST}, got {value}")
-    if args.alexnet is not None and not args.dry_run and not args.alexnet.is_file():
-        raise UsageError(f"--alexnet: there is no file {args.alexnet}")
-    folders = [("--imagenet", args.imagenet), *(("--import", folder) for folder in args.imported)]
-    for option, folder in folders:
-        if folder is not None and not args.dry_run and not folder.is_dir():
-            raise UsageError(f"{option}: there is no folder {folder}")
-    for _, path in args.data:
-        if not args.dry_run and not path.exists():
-            raise UsageError(f"--data: there is no file or folder {path}")
+    check_paths(args)
     args.data = {name: path for names, path in args.data for name in names}
     return args
+
+
+def check_paths(args: argparse.Namespace) -> None:
+    """UsageError for what is not there, also in a dry run: with --import misspelt, its plan would train all again."""
+    if args.alexnet is not None and not args.alexnet.is_file():
+        raise UsageError(f"--alexnet: there is no file {args.alexnet}")
+    for option, folder in [("--imagenet", args.imagenet), *(("--import", folder) for folder in args.imported)]:
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"{option}: there is no folder {folder}")
+    for _, path in args.data:
+        if not path.exists():
+            raise UsageError(f"--data: there is no file or folder {path}")
 
 
 def _workers(text: str) -> int | str:
@@ -184,7 +188,7 @@ def reproduce(
             unpacked.cache_clear()  # it may be an archive that was imported, too
             exported = Records(args.export, [args.export, *records.roots])
             write_report(Context(args.export, scale, exported, means.files, embed=False), targets, line, keep=True)
-            print(f"exported {runs} runs and {analyses} analyses to {args.export}")
+            print(f"exported {counted(runs, 'run')} and {counted(analyses, 'analysis', 'analyses')} to {args.export}")
         if stop():
             print(f"interrupted; to continue:\n\n  {line}", file=sys.stderr)
             return 130

@@ -10,6 +10,7 @@ every pattern of a patch twice, with both signs, by hand.  The variants ask what
 
   plus-minus      12 patterns and their opposites, fixed, then ReLU: the trick
   crelu           12 patterns, fixed, then CReLU: the same numbers from half of the filters
+  crelu-all       the same, and CReLU after all seven convolutions, each with half of the filters
   crelu-learned   12 filters that start at random and are trained, then CReLU
   relu-learned    24 filters that start at random and are trained, then ReLU
 
@@ -30,7 +31,7 @@ from typing import Any
 from experiments.benchmarks.comparison import best_of, compare, competing
 from experiments.benchmarks.contenders import missing
 from experiments.benchmarks.networks import NetworkCase
-from experiments.cli.app import argument_parser, command, get_device, hint, run_main, usage_errors
+from experiments.cli.app import argument_parser, command, counted, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor, products
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
@@ -71,7 +72,8 @@ def main(arguments: list[str]) -> int:
             own[0].check()
     device = get_device(args.device, products=args.precision)
     first = wanted[args.variants[0]][0]
-    print(f"{len(wanted)} variants, {args.seeds} seeds, {first.epochs} epochs in batches of {first.batch}, {device}.")
+    what = f"{counted(first.epochs, 'epoch')} in batches of {first.batch}"
+    print(f"{counted(len(wanted), 'variant')}, {counted(args.seeds, 'seed')}, {what}, {device}.")
     if args.dry_run:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):

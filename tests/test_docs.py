@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import minicnn
+from experiments.statements import STATEMENTS
 from experiments.tables.table import file_name
 from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
@@ -421,6 +422,12 @@ def test_the_networks_of_the_results_can_be_analysed(tmp_path, monkeypatch):
         assert list(out.rglob("*.png"))
 
 
+def test_the_readme_counts_the_statements():
+    ours = sum(one.where.startswith("ours") for one in STATEMENTS)
+    said = f"{len(STATEMENTS) - ours} statements of the paper, and {ours} of ours"
+    assert said in (ROOT / "README.md").read_text()
+
+
 def test_the_op_in_contributing_is_right():
     (shown,) = re.findall(r"^   ```python\n(.*?)^   ```", (ROOT / "CONTRIBUTING.md").read_text(), re.M | re.S)
     scope = {"Array": Array, "Pair": Pair, "op": op}
@@ -446,6 +453,7 @@ def test_commands_are_understood(line, monkeypatch, capsys):
     module, *arguments = shlex.split(line)
     monkeypatch.setattr("experiments.train.estimate.estimate", lambda *_: "")
     monkeypatch.setattr("experiments.reproduction.plan.Estimator.network", lambda *_: (0.001, 1_000_000))
+    monkeypatch.setattr("experiments.reproduce.check_paths", lambda args: None)  # of files that are the reader's
     monkeypatch.setattr("minicnn.fast.native.library.bf16_problem", lambda: None)  # there may be no compiler here
     monkeypatch.setattr("minicnn.fast.native.library.bf16_is_fast", lambda: True)
     main = importlib.import_module(module).main

@@ -123,7 +123,8 @@ def of_run(
         means.append(Mean(way, ratio, decibels, done, float(np.mean(seconds)), known[0]))
     title = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR (*: not converged)"
     heads = ["original", *dict.fromkeys(way.layer for way in ways)]
-    sheet = partial(draw_sheet, rows=cells, title=title, heads=heads, side=96)
+    labels = len(images) * list(dict.fromkeys(way.method for way in ways))
+    sheet = partial(draw_sheet, rows=cells, title=title, heads=heads, labels=labels, side=96)
     rows = [
         {"run": run.name, **picture.row(), "processor_seconds": round(seconds, 2), "known_per_pixel": known}
         for _, picture, seconds, known in found
@@ -133,12 +134,16 @@ def of_run(
 
 
 def lines_of(image: Original, made: dict[Way, Picture]) -> list[list[Cell]]:
-    """The lines of the sheet for one image: a line per method, a column per layer; empty where the method has none."""
+    """The lines of the sheet for one image: a line per method, a column per layer; empty where the method has none.
+
+    The original is in the first line.
+    """
     layers, methods = (list(dict.fromkeys(way[i] for way in made)) for i in range(2))
-    of_way = {way: picture.cell() for way, picture in made.items()}
+    of_way, empty = {way: picture.cell() for way, picture in made.items()}, Cell((), "")
+    originals = [Cell((image.pixels,), image.name), *[empty] * (len(methods) - 1)]
     return [
-        [Cell((image.pixels,), method), *(of_way.get(Way(layer, method), Cell((), "")) for layer in layers)]
-        for method in methods
+        [original, *(of_way.get(Way(layer, method), empty) for layer in layers)]
+        for original, method in zip(originals, methods, strict=True)
     ]
 
 

@@ -65,9 +65,14 @@ class Picture(NamedTuple):
     def row(self) -> dict[str, Any]:
         return {name: value for name, value in self._asdict().items() if name != "pixels"}
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether more steps could improve it: an image that is exact in bytes is done, whatever the iteration says."""
+        return not self.converged and not math.isinf(self.psnr)
+
     def cell(self) -> Cell:
         decibels = "exact" if math.isinf(self.psnr) else f"{self.psnr:.1f} dB"
-        return Cell((self.pixels,), f"{self.ratio:.3f}{'' if self.converged else '*'}, {decibels}")
+        return Cell((self.pixels,), f"{self.ratio:.3f}{'*' if self.unfinished else ''}, {decibels}")
 
 
 class Ratios(NamedTuple):
@@ -156,7 +161,7 @@ def pictures(network: Network, images: Sequence[Original], request: Request) -> 
     heads = [f"{steps[-1].name}, {method}" for steps, method in kinds]
     means = [[head, np.mean([picture.ratio for picture in found[i :: len(kinds)]])] for i, head in enumerate(heads)]
     title, note = f"{run.label}: images from features, with ||x - x'|| / ||x|| and PSNR", ""
-    if unfinished := sum(not picture.converged for picture in found):
+    if unfinished := sum(picture.unfinished for picture in found):
         title += " (*: least squares had not converged)"
         note = f"* {unfinished} of {len(found)} by least squares had not converged: they depend on when one stops"
     sheet = partial(draw_sheet, rows=cells, title=title, heads=["original", *heads], side=96)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from experiments.analyses.runner import Columns, Finding, PlusMinus, Request, not_comparable, table
-from experiments.cli.app import UsageError
+from experiments.cli.app import UsageError, counted
 from experiments.figures.analyses import draw_gaps
 from experiments.tables.table import Column, Table
 from experiments.train.run import Run
@@ -96,8 +96,8 @@ def by_network(runs: Sequence[Run], rows: Sequence[Row]) -> dict[str, list[Row]]
         found.setdefault(replace(run.settings, seed=0), []).append(row)
     named: dict[str, list[Row]] = {}
     for settings, same in found.items():
-        count = f"{len(same)} network{'s' if len(same) > 1 else ''}"
-        label = f"{settings.label}\n{settings.dataset}, {settings.epochs} epochs, {count}"
+        count = counted(len(same), "network")
+        label = f"{settings.label}\n{settings.dataset}, {counted(settings.epochs, 'epoch')}, {count}"
         if label in named:  # they differ in a setting that the label does not show
             label += f": {same[0].run}"
         named[label] = same

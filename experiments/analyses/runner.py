@@ -20,7 +20,7 @@ from experiments.cli.app import UsageError, argument_parser, duration, get_devic
 from experiments.cli.files import write_csv, write_json
 from experiments.cli.values import check_numbers, result_folder
 from experiments.tables.table import Column, Table
-from experiments.train.run import Run
+from experiments.train.run import Run, check_weights
 from experiments.train.trained import has_card, open_networks
 from minicnn.backend import Device
 from minicnn.blas import one_blas_thread
@@ -124,14 +124,22 @@ def parse(
     positive: Sequence[str] = (),
     not_negative: Sequence[str] = (),
     foreign: bool = False,
+    weights: bool = True,
 ) -> Request:
-    """The options that were given, after a check of these numbers; with `foreign`, --weights takes any file."""
+    """The options that were given, after a check of these numbers.
+
+    foreign    --weights takes any file
+    weights    the analysis needs those of the runs, which an archive may not have
+    """
     args = p.parse_args(arguments)
     with usage_errors():
         check_numbers(vars(args), positive=positive, not_negative=not_negative)
     if not args.run and not args.weights:
         raise UsageError("nothing to look at: name a folder with --run or a network with --weights")
-    return Request(args, tuple(Path(name) for name in args.weights if foreign and not has_card(name)))
+    if weights:
+        check_weights(args.run)
+    files = [name for name in args.weights if Path(name).suffix and not has_card(name)]
+    return Request(args, tuple(map(Path, files)) if foreign else ())
 
 
 def run_analysis(

@@ -1,4 +1,4 @@
-"""How many images a second a GPU trains on: with graphs, without, with textbook operations, and with PyTorch."""
+"""How many images per second a GPU trains on: with graphs, without, with textbook operations, and with PyTorch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OURS = {"graph": {}, "plain": {"MINICNN_GRAPH": "0"}, "textbook": {"MINICNN_FAST
 
 
 def images_per_second(device: Device, *, quick: bool = False) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """(network, batch, images a second by column) for the networks of experiments.bench; `quick` tries one, once."""
+    """(network, batch, images per second by column) for the networks of experiments.bench; `quick` tries one, once."""
     for name, network in MODELS.items() if not quick else [("crelu-half", MODELS["crelu-half"])]:
         batch, steps = (1, 1) if quick else (network.batch, STEPS)
         rates = {}

@@ -15,7 +15,7 @@ from typing import Any
 import minicnn
 from experiments.cli.parser import Parser
 from minicnn.backend import DeviceError, gpu_count, gpu_problem
-from minicnn.checkpoint import CheckpointError
+from minicnn.checkpoint import TEMPORARY, CheckpointError
 from minicnn.cluster import ALONE, Communicator
 from minicnn.console import reader_gone
 from minicnn.data.dataset import DataError
@@ -54,11 +54,26 @@ def run_main(main: Callable[[list[str]], int], module: str, *, alone: bool = Tru
         code = fail(str(error), code=2)
     except MemoryError as error:  # CuPy's is one too
         code = fail(f"out of memory ({error}): lower --batch or --scale, or close other programs")
-    except (DataError, CheckpointError, TrainingError, OSError) as error:
+    except OSError as error:
+        code = fail(_about_file(error, arguments))
+    except (DataError, CheckpointError, TrainingError) as error:
         code = fail(str(error))
     except (KeyboardInterrupt, Interrupted):
         code = 130
     sys.exit(code)
+
+
+def _about_file(error: OSError, arguments: Sequence[str]) -> str:
+    """What went wrong with a file; if that of --out could not be made, or its folder, that and the remedy."""
+    known = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    known.add_argument("--out", type=Path)
+    out = known.parse_known_args(arguments)[0].out
+    if out is None or out.exists() or error.filename is None:
+        return str(error)
+    path = Path(error.filename)
+    unfinished = path.parent == out.parent and path.name.startswith(TEMPORARY)
+    ours = unfinished or path in (out, *out.parents) or path.is_relative_to(out)
+    return f"cannot write to {out}: choose another --out" if ours else str(error)
 
 
 @contextlib.contextmanager
@@ -186,6 +201,11 @@ def interruptible(line: str, folder: Path) -> Iterator[Callable[[], bool]]:
         except Interrupted:
             print(f"saved in {folder}.  To continue:\n\n  {line}", file=sys.stderr)
             raise
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """ "1 epoch", "10 epochs"; many: the plural, if it is not `one` with an s."""
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
 
 
 def duration(seconds: float) -> str:

@@ -18,11 +18,11 @@ def write_json(path: Path, value: Any) -> None:
     atomic_write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, remedy: str = "get a new copy of it, or remove its folder") -> Any:
     try:
         return json.loads(path.read_text())
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is damaged ({error}); remove the folder or choose another --out") from None
+        raise UsageError(f"{path} is damaged ({error}); {remedy}") from None
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:

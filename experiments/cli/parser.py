@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 import minicnn
 
+NUMBERS = {"int": "a whole number", "float": "a number"}
+
 
 class Parser(argparse.ArgumentParser):
     """Shows its description as it is written, examples and all."""
@@ -28,11 +30,20 @@ class Parser(argparse.ArgumentParser):
         """About the first of these that looks like an option, or else the first."""
         word = next((a for a in arguments if a.startswith("-")), arguments[0])
         name = "--" + word.partition("=")[0].lstrip("-")
-        what = f"there is no option {name}" if word.startswith("-") else f"unexpected: {word!r}"
-        return what + did_you_mean(name, self._option_string_actions)
+        if word.startswith("-"):
+            return f"there is no option {name}{did_you_mean(name, self._option_string_actions)}"
+        owner = next((a for a in self._actions if a.choices and word in a.choices and a.option_strings), None)
+        if owner is not None and name not in self._option_string_actions:
+            return f"unexpected: {word!r}; did you mean {owner.option_strings[-1]} {word}?"
+        return f"unexpected: {word!r}{did_you_mean(name, self._option_string_actions)}"
 
     def error(self, message: str) -> NoReturn:
         """One line instead of the usage, which would fill a screen."""
+        message = re.sub(
+            r"argument (\S+): invalid (int|float) value: (.*)",
+            lambda found: f"{found[1]} must be {NUMBERS[found[2]]}, got {found[3]}",
+            message,
+        )
         wrong = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         meant = did_you_mean(wrong[1], re.findall(r"[^', ]+", wrong[2])) if wrong else ""
         self.exit(2, f"error: {message}{meant} ({self.prog} --help)\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
@@ -87,6 +88,13 @@ def result_file(text: str) -> Path:
     if file.is_dir():
         raise argparse.ArgumentTypeError(f"{file} is a folder; name a file")
     return file
+
+
+def picture_file(text: str) -> Path:
+    """For the `type` of an option: a file; whether it is there, and is a picture, is seen when it is read."""
+    if re.match(r"\w+://", text):
+        raise argparse.ArgumentTypeError(f"{text} is a web address: download the picture first, and name the file")
+    return Path(text)
 
 
 def several_of(known: Collection[str]) -> Callable[[str], list[str]]:

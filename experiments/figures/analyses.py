@@ -11,7 +11,7 @@ from experiments.figures.style import network_colour, new_figure, save_figure
 from minicnn.analysis.correlation import Correlation
 from minicnn.theory.pooled_maps import RegionBound
 
-MARKERS = ("o", "s", "^", "D")  # of networks of one kind, which share a colour
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # of networks of one kind, which share a colour; of layers
 RANDOM = "tab:gray"  # what is compared with a network: random filters, other pairs
 TRAINING, TEST = "tab:blue", "tab:red"
 BINS = 25
@@ -143,8 +143,10 @@ def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.nd
         for (layer, kind), values in layers.items():
             shown = values[values > 1e-7 * values[0]] / values[0]
             share = (np.arange(len(shown)) + 1) / len(values)  # of the dimensions of a window
-            style, name = ("-", layer) if kind == "trained" else (":", None)
-            axes.loglog(share, shown, style, color=f"C{names.index(layer)}", label=name)
+            i = names.index(layer)
+            marked = {"marker": MARKERS[i % len(MARKERS)], "ms": 4, "markevery": (0.02 * i, 0.16)}  # lines may coincide
+            style, name, more = ("-", layer, marked) if kind == "trained" else (":", None, {})
+            axes.loglog(share, shown, style, color=f"C{i}", lw=1.2, label=name, **more)
         axes.set(xlim=(5e-4, 1.1), ylim=(1e-4, 1.5), title=label)
         axes.title.set_fontsize(9)
         axes.grid(alpha=0.3)
@@ -157,7 +159,8 @@ def draw_spectra(path: Path, panels: Mapping[str, Mapping[tuple[str, str], np.nd
         axes.set_ylabel("singular value / largest")
     figure.axes[0].legend(fontsize=8, loc="lower left")
     figure.suptitle(
-        "What the filters see of a window, all of it if a line reaches 1: trained (lines) and Gaussian (dots)",
+        "Singular values of the filters; a line that ends at share 1 means that no direction of a window is lost\n"
+        "trained filters: lines with marks; Gaussian ones: dots",
         fontsize=10,
     )
     save_figure(figure, path, dpi=100)

@@ -26,8 +26,19 @@ class Cell(NamedTuple):
     caption: str
 
 
-def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: int, heads: Sequence[str] = ()) -> None:
-    """A table of pictures, all enlarged by a whole factor to about `side` pixels; `heads` stand above the columns."""
+def draw_sheet(
+    path: Path,
+    rows: Sequence[Sequence[Cell]],
+    *,
+    title: str,
+    side: int,
+    heads: Sequence[str] = (),
+    labels: Sequence[str] = (),
+) -> None:
+    """A table of pictures, all enlarged by a whole factor to about `side` pixels.
+
+    heads, labels    stand above the columns, and to the left of the rows
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     font, bold = ImageFont.load_default(FONT), ImageFont.load_default(TITLE_FONT)
@@ -38,13 +49,16 @@ def draw_sheet(path: Path, rows: Sequence[Sequence[Cell]], *, title: str, side: 
     texts = [*heads, *(cell.caption for row in rows for cell in row)]
     column = max([width, *(int(font.getlength(text)) for text in texts)]) + 2 * GAP
     line = height + FONT + 6 + GAP
-    left, top = GAP, TITLE_FONT + 3 * GAP + (FONT + GAP if heads else 0)
+    margin = max([int(font.getlength(label)) + GAP for label in labels], default=0)
+    left, top = GAP + margin, TITLE_FONT + 3 * GAP + (FONT + GAP if heads else 0)
     total = max(left + column * max(map(len, rows)), 2 * GAP + int(bold.getlength(title)))
     sheet = Image.new("RGB", (total, top + line * len(rows)), "white")
     pen = ImageDraw.Draw(sheet)
-    pen.text((left + GAP, GAP), title, "black", bold)
+    pen.text((2 * GAP, GAP), title, "black", bold)
     for i, head in enumerate(heads):
         pen.text((left + i * column + GAP, TITLE_FONT + 2 * GAP), head, "black", font)
+    for r, label in enumerate(labels):
+        pen.text((2 * GAP, top + r * line + (height - FONT) // 2), label, "black", font)
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             x, y = left + c * column + GAP, top + r * line

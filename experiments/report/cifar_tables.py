@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from experiments.cli.app import counted
 from experiments.figures.charts import Bar, interval_chart
 from experiments.report.context import (
     DATASETS,
@@ -87,10 +88,10 @@ def describe(group: Group) -> str:
     """How its networks were trained, in words."""
     s, folds = group.settings, len(group.trainings[0].parts)
     width = "full width" if s.scale == 1 else f"widths x{s.scale:g}"
-    some = f" of {s.subset} images" if s.subset else ""
+    how_long = counted(s.epochs, "epoch") + (f" of {counted(s.subset, 'image')}" if s.subset else "")
     protocol = {"plain": "", "single": ", protocol Single", "folds": f", {folds} folds"}[group.protocol]
     model = "VGG, " if s.model == "vgg" else ""
-    return f"{data_name(s.dataset)}, {model}{width}, recipe {s.recipe}, {s.epochs} epochs{some}{protocol}"
+    return f"{data_name(s.dataset)}, {model}{width}, recipe {s.recipe}, {how_long}{protocol}"
 
 
 def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group], series: str) -> Parts:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from experiments.cli.app import duration, get_device
+from experiments.cli.app import counted, duration, get_device
 from experiments.reproduction.records import Records, epochs_done
 from experiments.reproduction.steps import Step, Training
 from experiments.tables.table import Table
@@ -104,7 +104,9 @@ def _state(step: Step, records: Records, closed: set[str]) -> tuple[str, str]:
         return BLOCKED, f"needs {', '.join(waits)}"
     if isinstance(step, Training):
         done = epochs_done(step.folder(records.root))
-        return (RESUME, f"{done} of {step.settings.epochs * step.trainings} epochs done") if done else (NEW, "")
+        return (
+            (RESUME, f"{done} of {counted(step.settings.epochs * step.trainings, 'epoch')} done") if done else (NEW, "")
+        )
     for training in step.of:
         run = records.run(training)
         if run is not None and not run.has_weights:

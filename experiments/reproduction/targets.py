@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.cli.app import UsageError
+from experiments.cli.app import UsageError, counted
+from experiments.cli.parser import did_you_mean
 from experiments.reproduction.scales import Pair, Scale
 from experiments.reproduction.steps import PICTURES, Analysis, Step, Training
 
@@ -168,7 +169,9 @@ def chosen(names: Iterable[str]) -> list[Target]:
     by_name = {name.lower(): target for target in TARGETS.values() for name in (target.name, *target.also)}
     wanted = [name.lower() for name in names]
     if unknown := [name for name in wanted if name not in by_name and name != ALL]:
-        raise UsageError(f"no target {', '.join(unknown)}; there are {', '.join(TARGETS)} and {ALL}")
+        spelt = [name for target in TARGETS.values() for name in (target.name, *target.also)]
+        meant = did_you_mean(unknown[0], [*spelt, ALL]) or f"; there are {', '.join(TARGETS)} and {ALL}"
+        raise UsageError(f"no target {', '.join(unknown)}{meant}")
     found = {by_name[name].name for name in wanted if name != ALL}
     return [target for target in TARGETS.values() if target.name in found or ALL in wanted]
 
@@ -198,7 +201,8 @@ def listing(scale: Scale, files: Files) -> str:
         runs = sum(isinstance(step, Training) for step in steps)
         analyses = sum(isinstance(step, Analysis) and bool(step.makes) for step in steps)
         names = target.name + (f" ({target.also[0]}{' ...' if target.also[1:] else ''})" if target.also else "")
-        needs = ", ".join(f"{n} {word}" for n, word in ((runs, "runs"), (analyses, "analyses")) if n) or "nothing"
+        amounts = [counted(runs, "run") if runs else "", counted(analyses, "analysis", "analyses") if analyses else ""]
+        needs = ", ".join(filter(None, amounts)) or "nothing"
         rows.append([names, needs, target.what])
     width = max(len(row[0]) for row in rows), max(len(row[1]) for row in rows)
     lines = [f"{name:{width[0]}}  {needs:{width[1]}}  {what}" for name, needs, what in rows]

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from experiments.cli.app import counted
 from experiments.train.settings import Option, Settings
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models.convpool import WIDTHS
 from minicnn.models.table import ACTIVATIONS
+from minicnn.models.vgg import CONVOLUTIONS
 from minicnn.nn import Activation, BatchNorm, Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
@@ -76,6 +78,7 @@ RECIPES = {
 OPTIMISERS = ("sgd", "muon")
 SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
 HEAD_LR = 0.02  # sprint: of all that SGD trains but beta; what enters the last layer is large and never negative
+LAST = {"vgg": CONVOLUTIONS, "sprint": 7}  # the number of their last convolution
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
@@ -84,14 +87,18 @@ DEFAULTS: dict[str, Any] = {
 
 
 def _layers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",") if part)
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"numbers of convolutions are needed, such as 1,3,5, got {text!r}") from None
 
 
 def _rates(text: str) -> tuple[float, ...]:
-    rates = tuple(float(part) for part in text.split(","))
-    if len(rates) != 3:
-        raise argparse.ArgumentTypeError("three rates are needed, such as 0.2,0.5,0.5")
-    return rates
+    try:
+        a, b, c = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"three rates are needed, such as 0.2,0.5,0.5, got {text!r}") from None
+    return a, b, c
 
 
 OPTIONS = {
@@ -131,7 +138,7 @@ OPTIONS = {
     "training": {
         "recipe": Option(
             "short: ten epochs of one cycle, for CPUs (default); hour: the best we found for an hour on two cores; "
-            "paper: 300 or 350 epochs, as in the cited papers",
+            "paper: 300 or 350 epochs, as in the cited papers; sprint: of --model sprint, which has no other",
             choices=tuple(RECIPES),
         ),
         "epochs": Option("length of the schedule (default: the recipe's)"),
@@ -215,14 +222,16 @@ class CifarSettings(Settings):
     def check(self, prefix: str = "--") -> None:
         if self.dataset in CATALOGUE and self.subset is not None and self.subset > CATALOGUE[self.dataset].train:
             raise ValueError(f"{prefix}subset must be in 1 .. {CATALOGUE[self.dataset].train}, got {self.subset}")
-        if self.at and self.model not in ("vgg", "sprint"):
-            raise ValueError(f"{prefix}at chooses layers of vgg or sprint; convpool has its activation in every layer")
-        if not all(0 <= rate < 1 for rate in self.dropout) or (self.model == "vgg" and any(self.dropout)):
-            raise ValueError(f"{prefix}dropout takes three rates in [0, 1) for convpool; vgg's are fixed")
-        if (self.sgd_lr is None) != (self.optimiser == "sgd"):
-            raise ValueError(f"{prefix}sgd-lr is for {prefix}optimiser muon")
-        if self.keep_norm and self.optimiser == "sgd":
-            raise ValueError(f"{prefix}keep-norm is for {prefix}optimiser muon")
+        if not all(0 <= rate < 1 for rate in self.dropout):
+            raise ValueError(f"{prefix}dropout takes three rates in [0, 1)")
+        for name, remedy in self._idle(prefix):
+            raise ValueError(f"{prefix}{name.replace('_', '-') if prefix else name} {remedy}")
+        if self.sgd_lr is None and self.optimiser == "muon":
+            raise ValueError(f"{prefix}optimiser muon needs {prefix}sgd-lr")
+        if not all(1 <= number <= LAST.get(self.model, 0) for number in self.at):
+            raise ValueError(
+                f"{prefix}at names convolutions 1 to {LAST[self.model]}, got {','.join(map(str, self.at))}"
+            )
         if not 0 <= self.momentum < 1:
             raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
         if not 0 <= self.warmup < 1:
@@ -230,9 +239,34 @@ class CifarSettings(Settings):
         if self.reflect and self.shift >= self.input[0]:
             side = self.input[0]
             raise ValueError(f"{prefix}reflect mirrors what is in the image: {prefix}shift must be below {side}")
-        if self.whitened and self.model == "vgg":
-            raise ValueError(f"{prefix}whitened is for convpool and sprint")
         super().check(prefix)
+
+    def _idle(self, prefix: str) -> list[tuple[str, str]]:
+        """What is asked for here and would change nothing: the setting and the remedy."""
+        model, convpool, sgd = self.model, self.model.startswith("convpool"), self.optimiser == "sgd"
+        narrower, everywhere = f"make {model} narrower with {prefix}scale", "convpool has its activation in every layer"
+        sprint_relu = model == "sprint" and self.act == "relu"
+        with_bn = model == "vgg" and bool(self.at)
+        unlike_linear = self.looks_linear and self.act != "crelu" and self.recipe != "hour"  # hour asks for all alike
+        late = self.recipe == "paper" and self.warmup not in (0, Recipe._field_defaults["warmup"])
+        muon = f"is for {prefix}optimiser muon"
+        known: list[tuple[str, bool, str]] = [
+            ("width", self.width != "base" and not convpool, f"is for convpool; {narrower}"),
+            ("at", bool(self.at) and convpool, f"chooses layers of vgg or sprint; {everywhere}"),
+            ("at", bool(self.at) and sprint_relu, f"chooses where sprint has CReLU: add {prefix}act crelu"),
+            ("dropout", any(self.dropout) and not convpool, f"is for convpool; the rates of {model} are fixed"),
+            ("logits_act", self.logits_act and not convpool, "is for convpool"),
+            ("looks_linear", self.looks_linear and not convpool, "is for convpool"),
+            ("looks_linear", unlike_linear, f"is for {prefix}act crelu"),
+            ("centred", self.centred and sgd and not convpool, f"is for convpool, or for {prefix}optimiser muon"),
+            ("whitened", self.whitened and model == "vgg", "is for convpool and sprint"),
+            ("bn_before_act", self.bn_before_act and not with_bn, f"is for vgg with {prefix}act crelu"),
+            ("sgd_lr", self.sgd_lr is not None and sgd, muon),
+            ("keep_norm", self.keep_norm and sgd, muon),
+            ("warmup", late, "is for the other recipes: the rate of the recipe paper does not rise"),
+            ("reflect", self.reflect and self.shift == 0, f"is for images that are shifted: add {prefix}shift 2"),
+        ]  # fmt: skip
+        return [(name, remedy) for name, asked, remedy in known if asked]
 
     @property
     def classes(self) -> int:
@@ -276,9 +310,9 @@ class CifarSettings(Settings):
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset not in PAPERS else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
-            *([f"{self.subset} images"] if self.subset else []),
+            *([counted(self.subset, "image")] if self.subset else []),
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
-            *([f"{self.epochs} epochs"] if self.epochs < full.epochs else []),
+            *([counted(self.epochs, "epoch")] if self.epochs < full.epochs else []),
             *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(own, name)),
         ]
 

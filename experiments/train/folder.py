@@ -47,9 +47,10 @@ def write_config(
     if not path.exists():
         write_json(path, {**ours, **more()})
         return
-    stored = read_json(path)
+    remedy = "remove the folder or choose another --out"
+    stored = read_json(path, remedy)
     if not isinstance(stored, dict) or not isinstance(stored.get("settings"), dict):
-        raise UsageError(f"{path} is damaged: it has no settings; remove the folder or choose another --out")
+        raise UsageError(f"{path} is damaged: it has no settings; {remedy}")
     there = added | stored["settings"]
     pairs = [(name, there.get(name), value) for name, value in ours["settings"].items()]
     pairs += [(name, stored.get(name), value) for name, value in ours.items() if name != "settings"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from experiments.cli.app import counted
 from experiments.train.settings import Option, Settings
 from minicnn.data.colour import ALPHA
 from minicnn.models.allcnn import SMALLEST, VARIANTS
@@ -137,10 +138,10 @@ class ImagenetSettings(Settings):
         return [
             *([f"{self.classes} classes"] if self.classes != CLASSES else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
-            *([f"{self.subset} pictures"] if self.subset else []),
+            *([counted(self.subset, "picture")] if self.subset else []),
             *([f"crops of {self.crop} from {self.side} pixels"] if (self.crop, self.side) != (CROP, SIDE) else []),
             *([f"recipe {self.recipe}"] if self.recipe != own.optimizer else []),
-            *([f"{self.epochs} epochs"] if self.epochs < own.epochs else []),
+            *([counted(self.epochs, "epoch")] if self.epochs < own.epochs else []),
             *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(usual, name)),
         ]
 

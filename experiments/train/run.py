@@ -237,10 +237,28 @@ def distinct(runs: list[Run]) -> list[Run]:
     return runs
 
 
+def check_weights(folders: Sequence[Path]) -> None:
+    """UsageError for a run in an archive that does not have its weights; other folders are not looked at."""
+    for folder in folders:
+        if (place := _in_archive(folder)) is None:
+            continue
+        archive, there = place[0], sorted(path.parent.name for path in (place[0] / RUNS).rglob(WEIGHTS))
+        if missing := [run.name for run in open_runs([folder]) if not run.has_weights]:
+            known = f"it has those of {', '.join(there)}" if there else "it has none at all"
+            raise UsageError(f"the archive {archive} has no weights of {', '.join(missing)}; {known}")
+
+
+def _in_archive(folder: Path) -> tuple[Path, str] | None:
+    """(archive, pattern of the runs in it) if a path stands for some of an archive."""
+    if is_archive(folder):
+        return folder, "*"
+    return (folder.parent, folder.name) if is_archive(folder.parent) and not folder.is_dir() else None
+
+
 def _expand(folder: Path) -> list[Path]:
     """The folders of networks that a path stands for; in an archive, docs/results/cifar10-* stands for many."""
-    if is_archive(folder) or (is_archive(folder.parent) and not folder.is_dir()):
-        archive, pattern = (folder, "*") if is_archive(folder) else (folder.parent, folder.name)
+    if (place := _in_archive(folder)) is not None:
+        archive, pattern = place
         inside = sorted((unpacked(archive) / RUNS).glob(pattern))
         if not inside:
             raise UsageError(f"the archive {archive} has no run {pattern}; {archive / INDEX} lists its runs")

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from experiments.cli.app import UsageError, hint, usage_errors
+from experiments.cli.parser import did_you_mean
 from experiments.train.cifar import CifarSettings
-from experiments.train.run import Run, distinct, open_runs
+from experiments.train.run import Run, check_weights, distinct, open_runs
 from minicnn.backend import Device
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import CATALOGUE
-from minicnn.data.dataset import Dataset
+from minicnn.data.dataset import DataError, Dataset
 from minicnn.models import Classifier, pretrained
 from minicnn.models.pretrained import FOLDER, Card, find, names, read_card
 from minicnn.nn import Sequential
@@ -107,6 +108,7 @@ def source(args: argparse.Namespace) -> str:
 def open_trained(args: argparse.Namespace, device: Device) -> Trained:
     """The network that the options name; an error says how to get one."""
     if args.run:
+        check_weights([args.run])
         runs = open_runs([args.run])
         if len(runs) > 1:
             raise UsageError(f"{args.run} holds {len(runs)} networks; name one of them: --run {runs[0].folder}")
@@ -115,8 +117,8 @@ def open_trained(args: argparse.Namespace, device: Device) -> Trained:
             run.name, run.label, run.classifier(device, args.data), run.settings.dataset, run.test_error, run
         )
     name = args.weights or DEFAULT
+    path = located(name)
     with hint(how_to_get(name)):
-        path = find(name)
         card = read_card(path)
         return Trained(path.stem, card.label, pretrained(path, device=device), card.dataset, card.test_error, card)
 
@@ -127,8 +129,8 @@ def open_networks(folders: Sequence[Path], weights: Sequence[str]) -> list[Run]:
 
 
 def _run_of_card(name: str) -> CardRun:
+    path = located(name)
     with hint(how_to_get(name)):
-        path = find(name)
         card = read_card(path)
     if not card.settings or card.dataset not in CATALOGUE:
         raise UsageError(f"{path}: its card does not say how we trained it on small images; name its run with --run")
@@ -145,11 +147,26 @@ def has_card(name: str) -> bool:
     return path.with_suffix(".json").exists() if path.suffix == ".npz" else name in names()
 
 
+def located(name: str) -> Path:
+    """The file that --weights NAME stands for; a DataError names what was probably meant, and how to get it."""
+    if name.endswith(".npz") and not Path(name).is_file():
+        raise DataError(f"there is no file {name}")
+    if name.endswith(".npz") or name in names():
+        return find(name)
+    meant = f"; did you mean {name}.npz?" if Path(f"{name}.npz").is_file() else did_you_mean(name, names())
+    raise DataError(f"there is no trained network {name!r}{meant}\n{how_to_get(name)}")
+
+
 def how_to_get(name: str) -> str:
     """What to do about weights that are not there."""
     if name not in OPTIONS:
-        known = ", ".join(OPTIONS)
-        return f"--weights takes a name ({known}) or a file NAME.npz; --run takes the folder of a run of your own"
+        known = f"a name ({', '.join(names())}) or " if names() else ""
+        lines = [f"--weights takes {known}a file NAME.npz; --run takes the folder of a run of your own"]
+        others = {other: options for other, options in OPTIONS.items() if other not in names()}
+        lines += [
+            f"{other} is not here yet: python -m experiments.cifar {own} trains it" for other, own in others.items()
+        ]
+        return "\n".join(lines)
     train = f"python -m experiments.cifar {OPTIONS[name]} --out runs/{name}"
     keep = f"python -m experiments.export --run runs/{name} --to {FOLDER / name}.npz"
     return f"To train it, in an hour or more on two cores, and to keep it under this name:\n\n  {train}\n  {keep}"

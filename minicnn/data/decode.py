@@ -140,7 +140,7 @@ def _reason(path: str, error: Exception) -> str:
     from PIL import UnidentifiedImageError
 
     if isinstance(error, FileNotFoundError):
-        return "there is no such file (a link that leads nowhere?)"
+        return "it is a link that leads nowhere" if Path(path).is_symlink() else "there is no such file"
     if isinstance(error, IsADirectoryError):
         return "it is a folder; name the pictures in it"
     if isinstance(error, UnidentifiedImageError):

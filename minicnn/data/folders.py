@@ -78,8 +78,7 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
     ignored: list[str] = []
     classes = tuple(name for name in _folders(train_root) if train_root != root or name not in VALIDATION)
     if not classes:
-        hint = "; unpack the archives in it first" if any(root.rglob("*.tar")) else ""
-        raise DataError(f"{printable(train_root)} has no folders of classes in it{hint}")
+        raise DataError(_without_classes(root, train_root))
     train = _by_class(train_root, classes, ignored)
     present = set(train.labels.tolist())
     if missing := [name for i, name in enumerate(classes) if i not in present]:
@@ -87,9 +86,12 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
             f"no pictures in {_some(missing)} of {printable(train_root)}; remove such a folder, or fill it: "
             "every folder is a class"
         )
+    by_class = validation_root is None or (bool(_folders(validation_root)) and not _is_flat(validation_root))
+    if by_class and labels is not None:
+        raise DataError(f"{printable(labels)} is for a flat val/, but {printable(root)} has none: leave it out")
     if validation_root is None:
         train, validation = _every_tenth(train)
-    elif _folders(validation_root) and not _is_flat(validation_root):
+    elif by_class:
         if unknown := sorted(set(_folders(validation_root)) - set(classes)):
             raise DataError(f"{printable(validation_root)} has classes that {train_root.name} lacks: {_some(unknown)}")
         validation = _by_class(validation_root, classes, ignored)
@@ -97,8 +99,23 @@ def picture_set(root: str | os.PathLike[str], labels: Path | None = None) -> Pic
         names = tuple(_files(validation_root, "", ignored))
         validation = Pictures(validation_root, names, labels_of_flat(root, validation_root, names, classes, labels))
     if not len(validation):
-        raise DataError(f"{printable(validation_root or root)} has no pictures for validation")
+        place = printable(root)
+        remedy = f"give at least one class two pictures or more, or make {place}/val/ with folders of the same classes"
+        if validation_root is not None:
+            remedy = "fill it, or remove it: every tenth picture of a class is then kept for validation"
+        raise DataError(f"{printable(validation_root or root)} has no pictures for validation; {remedy}")
     return PictureSet(classes, class_names(root, classes), train, validation, tuple(ignored))
+
+
+def _without_classes(root: Path, train_root: Path) -> str:
+    """Why there are none in it, and what to do."""
+    place = printable(train_root)
+    if any(root.rglob("*.tar")):
+        return f"{place} has no folders of classes in it; unpack the archives in it first"
+    if any(_files(train_root, "", [])):
+        example = f"{place}/cat/, {place}/dog/"
+        return f"{place} has pictures but no folders: put those of each class into a folder of their own, {example}"
+    return f"{place} has no folders of classes in it; make one for each, and put its pictures there"
 
 
 def small_images(root: str | os.PathLike[str], side: int = 32) -> Dataset:

@@ -61,6 +61,6 @@ def write_bad_files(folder, seed=2):
         "cut.jpg": "cut short",
         "empty.JPEG": "is empty",
         "text.jpg": "not a picture",
-        "nowhere.png": "no such file",
+        "nowhere.png": "a link that leads nowhere",
         "bomb.bmp": "pixels",
     }

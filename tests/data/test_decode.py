@@ -97,7 +97,7 @@ def test_large_pictures_are_not_decoded(tmp_path, monkeypatch):
 def test_names_that_are_not_text(tmp_path):
     with pytest.raises(ImageError) as caught:
         decode(View(str(tmp_path / "\udcff\n.jpg"), 32), 32)
-    assert "\\udcff\\n.jpg: there is no such file" in str(caught.value)
+    assert str(caught.value).endswith("\\udcff\\n.jpg: there is no such file")
     str(caught.value).encode()
 
 

@@ -1,6 +1,7 @@
 """Folders of pictures as data sets: layouts, labels, names, and what does not fit."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,12 +150,36 @@ def test_what_does_not_fit_is_said(root, tmp_path):
     (tmp_path / "archives" / "n01440764.tar").touch()
     with pytest.raises(DataError, match="no folders of classes in it; unpack the archives"):
         picture_set(tmp_path / "archives")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty has no folders of classes in it; make one for each"):
+        picture_set(tmp_path / "empty")
     (root / "val" / "n99999999").mkdir()
     with pytest.raises(DataError, match="classes that train lacks: n99999999"):
         picture_set(root)
     (root / "train" / "n99999999").mkdir()
     with pytest.raises(DataError, match="no pictures in n99999999"):
         picture_set(root)
+
+
+def test_pictures_of_your_own_get_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("flat/a.jpg", "one/cat/a.jpg", "one/dog/a.jpg", "empty/cat/a.jpg", "empty/cat/b.jpg", "two/cat/a.jpg"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    Path("empty/val/cat").mkdir(parents=True)
+    for folder, message in {
+        "flat": "flat has pictures but no folders: put those of each class into a folder of their own, flat/cat/, "
+        "flat/dog/",
+        "one": "one has no pictures for validation; give at least one class two pictures or more, or make one/val/ "
+        "with folders of the same classes",
+        "empty": "empty/val has no pictures for validation; fill it, or remove it: every tenth picture of a class is "
+        "then kept for validation",
+    }.items():
+        with pytest.raises(DataError) as caught:
+            picture_set(folder)
+        assert str(caught.value) == message
+    Path("two/cat/b.jpg").touch()
+    assert picture_set("two").validation.names == ("cat/b.jpg",)  # the last of 2 to 9
 
 
 @pytest.mark.parametrize("text", ["n01440764_0.JPEG\nn01443537_0.JPEG n01443537\n", "\u00b2\n" * 6, "\n", "9" * 5000])
@@ -165,6 +190,12 @@ def test_labels_that_are_none(root, tmp_path, text):
     labels.write_text(text)
     with pytest.raises(DataError, match="labels.txt"):
         picture_set(root, labels)
+
+
+def test_labels_that_nothing_needs_are_refused(root, tmp_path):
+    (tmp_path / "labels.txt").touch()
+    with pytest.raises(DataError, match=r"labels.txt is for a flat val/, but .* has none: leave it out"):
+        picture_set(root, tmp_path / "labels.txt")
 
 
 def test_a_folder_as_arrays(tmp_path):

@@ -29,7 +29,7 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
 def test_table_and_file(tmp_path, capsys):
     assert ablation.main([*SMALL, "--seeds", "2"]) == 0
     shown = capsys.readouterr().out
-    assert "10 trainings: 3 rows, 2 networks, 1 epochs, 100 images held out, 2 seeds" in shown  # ReLU has no such start
+    assert "10 trainings: 3 rows, 2 networks, 1 epoch, 100 images held out, 2 seeds" in shown  # ReLU has no such start
     with open(tmp_path / "runs/ablation/trainings.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 10

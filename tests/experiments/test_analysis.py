@@ -16,11 +16,14 @@ from experiments import cifar, correlation, injectivity, invariance, pairing, re
 from experiments.analyses import runner
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
-from experiments.analyses.reconstruction import Original, reconstructed
+from experiments.analyses.joint import Way, lines_of
+from experiments.analyses.reconstruction import Original, Picture, reconstructed
 from experiments.analyses.regularisation import measured
 from experiments.analyses.weights import read_filters
 from experiments.cli.app import UsageError, run_main
+from experiments.figures.analyses import draw_spectra
 from experiments.train import protocols
+from experiments.train.archive import pack
 from experiments.train.cifar import CifarSettings
 from experiments.train.folder import fingerprint
 from experiments.train.run import Run, open_runs
@@ -34,6 +37,7 @@ from minicnn.data.decode import ImageError
 from minicnn.data.textures import textures
 from minicnn.random import Stream
 from minicnn.theory.reconstruction import Layer, ratio
+from tests.experiments.made_runs import tiny, write_run
 
 COMMANDS = {
     "pairing": pairing,
@@ -257,6 +261,29 @@ def test_unfinished_least_squares_is_marked(folder, tmp_path, monkeypatch, capsy
         assert ("* 1 of 2 by least squares" in capsys.readouterr().out) == star
 
 
+def test_an_exact_image_is_finished_and_the_original_is_shown_once():
+    pixels, blurred = np.zeros((4, 4, 3), np.uint8), np.ones((4, 4, 3), np.uint8)
+    image = Original("cat 3", pixels)
+    exact = Picture("cat 3", "conv1", "joint", 1e-5, math.inf, False, pixels)
+    other = Picture("cat 3", "conv3", "region", 0.5, 12.3, False, blurred)
+    made = {Way("conv1", "joint"): exact, Way("conv3", "region"): other}
+    first, second = lines_of(image, made)
+    assert [cell.caption for cell in first] == ["cat 3", "0.000, exact", ""]
+    assert [cell.caption for cell in second] == ["", "", "0.500*, 12.3 dB"]
+    assert [len(cell.pictures) for cell in second] == [0, 0, 1]
+
+
+def test_spectra_that_coincide_can_be_told_apart(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("experiments.figures.analyses.save_figure", lambda figure, *_, **__: drawn.append(figure))
+    values = np.geomspace(1, 0.1, 50)
+    draw_spectra(tmp_path / "x.png", {"net": {(f"conv{i}", "trained"): values for i in range(1, 8)}})
+    (figure,) = drawn
+    lines = figure.axes[0].get_lines()
+    assert len({line.get_marker() for line in lines}) == len({line.get_markevery() for line in lines}) == 7
+    assert figure.get_suptitle().startswith("Singular values of the filters; a line that ends at share 1 means that no")
+
+
 def test_own_pictures(folder, tmp_path):
     from PIL import Image
 
@@ -351,7 +378,7 @@ def test_regularisation(folder, tmp_path, capsys):
     out = capsys.readouterr().out
     one, other = (float(row["gap"]) for row in rows[1:])  # of two, t(0.975, 1) s / sqrt 2 = 12.706 |a - b| / 2
     assert f"{(one + other) / 2:.2f} ± {12.7062 * abs(one - other) / 2:.2f}" in out
-    assert "CReLU (base x0.06), textures, 1 epochs, 2 networks" in out
+    assert "CReLU (base x0.06), textures, 1 epoch, 2 networks" in out
     test = float(rows[0]["test_error"])
     assert float(rows[0]["test_standard_error"]) == pytest.approx(
         math.sqrt(test * (100 - test) / 1_000)
@@ -610,6 +637,23 @@ def test_a_dry_run_opens_nothing(name, capsys):
     out = capsys.readouterr().out
     assert "would read   nowhere" in out
     assert f"in runs/{name}" in out
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_an_archive_without_the_weights_is_named_and_says_which_it_has(more, tmp_path, ends):
+    tree, archive = tmp_path / "tree", tmp_path / "archive"
+    with_weights, without = tiny().table1[:2]
+    for training in (with_weights, without):
+        write_run(tree, training, train=1.0, test=2.0)
+    save(tree / "runs" / with_weights.name / "weights.npz", {"x": np.zeros(1)})
+    pack(tree, archive)
+    for command in (correlation, pairing):
+        code, said = ends(command.main, command.MODULE, "--run", str(archive / without.name), *more)
+        assert code == 2
+        has = f"no weights of {without.name}; it has those of {with_weights.name}"
+        assert said == f"error: the archive {archive} has {has}\n"
+    assert correlation.main(["--run", str(archive / with_weights.name), "--dry-run"]) == 0
+    assert regularisation.main(["--run", str(archive), "--out", str(tmp_path / "out"), *more]) == 0
 
 
 def test_samples_are_the_same_every_time():

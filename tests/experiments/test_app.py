@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.cli import app
-from experiments.cli.app import StopSignal, UsageError, command, duration, get_device
+from experiments.cli.app import StopSignal, UsageError, command, counted, duration, get_device
 from experiments.cli.environment import commit, environment, processor
 from minicnn.backend import CPU, DeviceError
 from minicnn.cluster import Alone
@@ -50,6 +50,22 @@ def test_running_out_of_memory_is_one_message(error, message, ends):
     code, said = ends(main, "experiments.x", "--batch", "9", "--device", "gpu")
     assert code == 1
     assert message in said
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("/proc/x", "cannot write to /proc/x/y: choose another --out"),
+        ("/proc/x/y/checkpoint.npz", "cannot write to /proc/x/y: choose another --out"),
+        ("/proc/other", "[Errno 2] no such file: '/proc/other'"),
+    ],
+)
+def test_a_folder_that_cannot_be_made(ends, file, message):
+    def main(arguments):
+        raise FileNotFoundError(2, "no such file", file)
+
+    assert ends(main, "experiments.x", "--batch", "9", "--out", "/proc/x/y") == (1, f"error: {message}\n")
+    assert ends(main, "experiments.x", "--batch", "9", "--out", "/proc")[1].startswith("error: [Errno 2]")
 
 
 @pytest.mark.parametrize(
@@ -215,3 +231,8 @@ def test_a_run_says_of_which_commit_it_is(tmp_path):
     (tmp_path / "file").write_text("two")
     commit.cache_clear()
     assert commit(tmp_path) == f"{found}-dirty"
+
+
+def test_one_is_not_a_plural():
+    assert [counted(n, "epoch") for n in (0, 1, 2)] == ["0 epochs", "1 epoch", "2 epochs"]
+    assert [counted(n, "analysis", "analyses") for n in (1, 3)] == ["1 analysis", "3 analyses"]

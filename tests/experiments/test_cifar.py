@@ -234,18 +234,21 @@ def test_no_gpu_gives_the_same_command_for_the_cpu(tmp_path):
         (["--seed", "-1"], "--seed must not be negative"),
         (["--weight-decay", "-1"], "--weight-decay must not be negative"),
         (["--at", "1"], "--at chooses layers of vgg or sprint"),
-        (["--model", "vgg", "--act", "crelu", "--at", "99"], r"convolutions 1 \.\. 13"),
-        (["--model", "vgg", "--dropout", "0,0.1,0"], "--dropout takes three rates"),
+        (["--model", "vgg", "--act", "crelu", "--at", "1,99"], r"error: --at names convolutions 1 to 13, got 1,99\n"),
+        (["--model", "sprint", "--act", "crelu", "--at", "0,8"], r"error: --at names convolutions 1 to 7, got 0,8\n"),
+        (["--model", "vgg", "--dropout", "0,0.1,0"], "--dropout is for convpool; the rates of vgg are fixed"),
         (["--dropout", "0,0,1"], "--dropout takes three rates"),
         (["--dropout", "0.5"], "three rates are needed"),
-        (["--fold", "11"], "--folds must be at least 2 and --fold from 1 to --folds"),
+        (["--dropout", "a,b,c"], "three rates are needed, such as 0.2,0.5,0.5, got 'a,b,c'"),
+        (["--protocol", "folds", "--fold", "11"], "--folds must be at least 2 and --fold from 1 to --folds"),
         (["--subset", "6000"], r"--subset must be in 1 \.\. 5000"),
         (["--hold-out", "5000"], "cannot hold out 5000 of 5000 training images: lower --hold-out"),
         (["--protocol", "single", "--hold-out", "0"], "--hold-out cannot be 0"),
         (["--model", "vgg", "--subset", "33", "--batch", "16"], "would leave a batch of one image"),
         (["--act", "gelu"], "invalid choice"),
         (["--device", "tpu"], "not a device"),
-        (["--at", "x"], "invalid"),
+        (["--at", "1,x"], "numbers of convolutions are needed, such as 1,3,5, got '1,x'"),
+        (["--model", "vgg", "--act", "crelu", "--at", ","], "numbers of convolutions are needed"),
         (["--scale", "inf"], "--scale is too large"),
         (["--batch", "99999999999999999999"], "--batch is too large"),
     ],
@@ -256,6 +259,28 @@ def test_nonsense_is_refused_with_code_2(tmp_path, monkeypatch, ends, arguments,
     assert code == 2
     assert re.search(message, said)
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").rglob("result.json"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--fold 3", "--fold is for --protocol folds: add it"),
+        ("--folds 5", "--folds is for --protocol folds: add it"),
+        ("--protocol single --folds 10", "--folds is for --protocol folds: add it"),
+        ("--stop loss", "--stop is for --protocol single: add it"),
+        ("--protocol folds --stop epochs", "--stop is for --protocol single: add it"),
+        ("--protocol folds --hold-out 9", "--hold-out is not for --protocol folds, which holds out each fold in turn"),
+        ("--protocol folds --tta", "--tta is not for --protocol folds"),
+        ("--data folder", "--data is for CIFAR; the images of textures are made by formulas: leave it out"),
+        ("--model vgg --width half", "--width is for convpool; make vgg narrower with --scale"),
+        ("--model sprint --width half", "--width is for convpool; make sprint narrower with --scale"),
+    ],
+)
+def test_what_would_be_ignored_is_refused_before_anything_is_computed(monkeypatch, ends, options, message):
+    monkeypatch.setattr(cifar, "announce", lambda *_: pytest.fail("trial steps were taken"))
+    code, said = ends(cifar.main, cifar.MODULE, "--dataset", "textures", *shlex.split(options))
+    assert code == 2
+    assert said.startswith(f"error: {message}")
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

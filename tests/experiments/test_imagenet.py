@@ -293,7 +293,7 @@ def test_the_pipeline_is_measured(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--data DIR is needed"),
+        ([], "--data DIR is needed: .* and val/ in it, or any folder with one folder of pictures per class"),
         (["--image", "x.jpg"], "name its folder with --run"),
         (["--crop", "300"], "--crop must be from 35 to --side"),
         (["--crop", "20"], "--crop must be from 35"),
@@ -304,6 +304,14 @@ def test_the_pipeline_is_measured(capsys, tmp_path):
         (["--run", "."], "has no config.json"),
         (["--subset", "9999", "--data", "DATA"], r"--subset must be in 1 \.\. \d+"),
         (["--run", "RUN"], "--data DIR is needed for its validation set"),
+        (["--run", "RUN", "--data", "DATA", "--epochs", "3"], "--epochs is for a training, but --run names a trained"),
+        (["--run", "RUN", "--data", "DATA", "--out", "x"], "--out is for a training, but --run names a trained"),
+        (["--run", "RUN", "--data", "DATA", "--save-every", "1000"], "--save-every is for a training"),
+        (["--run", "RUN", "--data", "DATA", "--resume"], "--resume is for a training"),
+        (["--run", "RUN", "--image", "x.jpg", "--data", "DATA"], "--data is for a data set, but --image names"),
+        (["--run", "RUN", "--image", "x.jpg", "--bad-images", "skip"], "--bad-images is for a data set"),
+        (["--run", "RUN", "--image", "x.jpg", "--crops", "1"], "--crops is for a data set; --image averages ten"),
+        (["--val-labels", "x.txt"], "--val-labels is for the pictures of --data: add it"),
     ],
 )
 def test_nonsense_is_refused(arguments, message, data, run):

@@ -9,7 +9,7 @@ import pytest
 
 import minicnn
 from experiments import __main__ as front
-from experiments import bench, cifar, demo, explore, illustration, photos, predict, search
+from experiments import bench, cifar, demo, evaluate, explore, gpu_check, illustration, photos, predict, search
 from experiments.cli.app import program
 from experiments.cli.parser import did_you_mean
 
@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[2]
         (["epochs"], "unexpected: 'epochs'; did you mean --epochs?"),
         (["--xyzzy"], "there is no option --xyzzy"),
         (["--act", "crellu"], r"argument --act: invalid choice: 'crellu' .*; did you mean crelu\?"),
-        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
+        (["--epochs", "ten"], "--epochs must be a whole number, got 'ten'"),
+        (["--scale", "half"], "--scale must be a number, got 'half'"),
+        (["crelu"], "unexpected: 'crelu'; did you mean --act crelu?"),
+        (["textures", "--act", "crelu"], "unexpected: 'textures'; did you mean --dataset textures?"),
     ],
 )
 def test_typos_get_one_line(ends, arguments, line):
@@ -61,6 +64,16 @@ def test_mistakes_are_found_before_anything_is_computed(ends, monkeypatch, tmp_p
     assert code in (1, 2)
     assert message in said
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_who_has_pictures_is_sent_to_the_command_for_them(ends, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name, told in (("own/cat/a.JPG", True), ("other/cat/a.txt", False)):
+        Path(name).parent.mkdir(parents=True)
+        Path(name).touch()
+        code, said = ends(cifar.main, cifar.MODULE, "--data", Path(name).parts[0])
+        assert code == 1
+        assert ("\nFor pictures of your own: python -m experiments.imagenet --data own\n" in said) == told
 
 
 @pytest.mark.parametrize(
@@ -149,3 +162,21 @@ def test_only_the_commands_have_a_short_name(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/venv/bin/minicnn"])
     assert program("experiments.cifar") == ["minicnn", "cifar"]
     assert program("exercises.check") == ["python", "-m", "exercises.check"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (gpu_check, "print images per second, and nothing else"),
+        (evaluate, "also compute it with ONNX Runtime (onnx) or PyTorch (torch)"),
+        (illustration, "This program writes the SVG itself, without a plotting library."),
+        (cifar, "sprint: of --model sprint, which has no other"),
+    ],
+    ids=lambda value: getattr(value, "MODULE", str(value)),
+)
+def test_help_speaks_plainly(command, words, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert words in said
+    assert "images a second" not in said

@@ -247,9 +247,7 @@ def test_the_board_takes_the_mean_over_layers(paired):
 
 def test_reduced_runs_are_not_compared_with_the_paper(paired):
     _, text = read(report(*paired))
-    assert (
-        "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epochs" in text
-    )
+    assert "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epoch" in text
     assert "8.37" in text  # the paper's, beside ours
     assert "difference to the paper" not in text.lower()
 

@@ -171,7 +171,8 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_cost(tmp_path, capsys):
     ("arguments", "message"),
     [
         ([], "name a target: table1"),
-        (["table7"], "no target table7; there are table1"),
+        (["table7"], "no target table7; did you mean tableS7?"),
+        (["xyz"], "no target xyz; there are table1"),
         (["table1", "--workers", "0"], "--workers must be at least 1, got 0"),
         (["table1", "--seeds", "0"], "--seeds must be at least 1"),
         (["table1", "--seeds", "99999999999999999999"], "--seeds must be at most 1000"),
@@ -179,6 +180,12 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would_cost(tmp_path, capsys):
         (["figure1", "--alexnet", "/nowhere.npz"], "--alexnet: there is no file"),
         (["table4", "--imagenet", "/nowhere"], "--imagenet: there is no folder"),
         (["table1", "--data", "cifar10=/nowhere.tar"], "--data: there is no file or folder /nowhere.tar"),
+        (["table1", "--dry-run", "--import", "/nowhere"], "--import: there is no folder /nowhere"),
+        (["figure1", "--dry-run", "--alexnet", "/nowhere.npz"], "--alexnet: there is no file /nowhere.npz"),
+        (["table4", "--dry-run", "--imagenet", "/nowhere"], "--imagenet: there is no folder /nowhere"),
+        (["table1", "--dry-run", "--data", "/nowhere"], "--data: there is no file or folder /nowhere"),
+        (["tabel1"], "no target tabel1; did you mean table1?"),
+        (["fig4", "table1"], "no target fig4; did you mean figure4?"),
         (["table1", "--data", "cifar-100=/nowhere.tar"], "no data set 'cifar-100'; there are cifar10 and cifar100"),
     ],
 )
@@ -564,3 +571,8 @@ def test_pieces_of_photographs(tmp_path):
     with pytest.raises(UsageError, match="at least 2"):
         photos.main(["--out", str(tmp_path / "more"), "--of", *files, "--train", "1"])
     assert not (tmp_path / "more").exists()
+
+
+def test_the_list_counts_in_plain_english(capsys):
+    assert run("--list") == 0
+    assert re.search(r"^theory +1 analysis +every theorem", capsys.readouterr().out, re.M)

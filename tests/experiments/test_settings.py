@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.reproduction.steps import convpool
-from experiments.train.cifar import CifarSettings
+from experiments.train.cifar import RECIPES, CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from minicnn.data.augment import Normaliser
 from minicnn.data.textures import textures
@@ -136,6 +136,11 @@ def test_only_networks_that_were_trained_alike_are_compared():
         assert CifarSettings.of(act="crelu", **other).trained_alike != relu.trained_alike
 
 
+def test_every_recipe_is_explained():
+    words = CifarSettings.options()["recipe"].help
+    assert [name for name in RECIPES if f"{name}: " not in words] == []
+
+
 @pytest.mark.parametrize("kind", [CifarSettings, ImagenetSettings])
 def test_every_setting_has_an_option_or_is_known_to_have_none(kind):
     fields = {one.name for one in dataclasses.fields(kind)}
@@ -198,3 +203,43 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
     for name in ("momentum", "warmup"):
         with pytest.raises(ValueError, match=f"--{name} must be in"):
             CifarSettings.of(**{name: 1.0}).check()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model": "vgg", "width": "half"}, "--width is for convpool; make vgg narrower with --scale"),
+        ({"model": "sprint", "dropout": (0.0, 0.1, 0.0)}, "--dropout is for convpool; the rates of sprint are fixed"),
+        ({"model": "sprint", "at": (2,)}, "--at chooses where sprint has CReLU: add --act crelu"),
+        ({"model": "vgg", "logits_act": True}, "--logits-act is for convpool"),
+        ({"model": "sprint", "looks_linear": True}, "--looks-linear is for convpool"),
+        ({"looks_linear": True}, "--looks-linear is for --act crelu"),
+        ({"model": "vgg", "centred": True}, "--centred is for convpool, or for --optimiser muon"),
+        ({"bn_before_act": True}, "--bn-before-act is for vgg with --act crelu"),
+        ({"model": "vgg", "bn_before_act": True}, "--bn-before-act is for vgg with --act crelu"),
+        ({"recipe": "paper", "warmup": 0.5}, "--warmup is for the other recipes"),
+        ({"reflect": True}, "--reflect is for images that are shifted: add --shift 2"),
+        ({"sgd_lr": 0.1}, "--sgd-lr is for --optimiser muon"),
+    ],
+    ids=str,
+)
+def test_what_would_change_nothing_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        CifarSettings.of(**given).check()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"recipe": "hour"},  # it asks for a start that only CReLU has
+        {"recipe": "paper", "warmup": 0.0},
+        {"model": "vgg", "width": "base"},
+        {"model": "vgg", "act": "crelu", "bn_before_act": True},
+        {"model": "vgg", "optimiser": "muon", "centred": True},
+        {"act": "crelu", "looks_linear": True},
+        {"reflect": True, "shift": 2},
+    ],
+    ids=str,
+)
+def test_what_has_an_effect_or_asks_for_nothing_is_not_refused(given):
+    CifarSettings.of(**given, scale=0.1).check()

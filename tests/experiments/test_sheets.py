@@ -38,3 +38,18 @@ def test_pairs_are_sorted_and_a_filter_without_a_partner_is_left_out(tmp_path):
     found = {tuple(map(int, colour)): int(count) for colour, count in zip(colours, counts, strict=True)}
     assert found[255, 0, 0] == found[0, 255, 255] == 2 * 48 * 48
     assert found.get((128, 128, 128), 0) < 48 * 48  # grey: a few pixels of the letters, no filter
+
+
+def test_labels_stand_left_of_their_rows(tmp_path):
+    """The pictures move to the right by what the longest label takes; each row has ink beside it, and nothing else."""
+    picture = np.full((4, 4, 3), RED, np.uint8)
+    rows = [[Cell((picture,), "")], [Cell((), "")], [Cell((picture,), "")]]
+    left = []
+    for name, labels in (("plain", ()), ("labelled", ("first", "a longer label", "third"))):
+        draw_sheet(tmp_path / f"{name}.png", rows, title="", side=40, labels=labels)
+        sheet = np.asarray(Image.open(tmp_path / f"{name}.png")).astype(int)
+        where = (sheet == RED).all(axis=-1)
+        left.append(int(np.nonzero(where.any(axis=0))[0][0]))
+        dark = (sheet.sum(axis=-1) < 300)[:, : left[-1]].any(axis=1)
+        assert np.diff(np.r_[0, dark, 0]).clip(0).sum() == len(labels)
+    assert left[1] > left[0] + 50

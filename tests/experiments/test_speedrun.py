@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 
 import numpy as np
@@ -101,3 +102,9 @@ def test_nonsense_is_refused(capsys):
         with pytest.raises((SystemExit, UsageError)) as caught:
             speedrun.main([*SMALL, *wrong])
         assert message in capsys.readouterr().err + str(caught.value)
+
+
+def test_every_variant_is_explained():
+    assert re.findall(r"^  (\S+) {2,}\d* ?\S", speedrun.__doc__.partition("what CReLU does to that:")[2], re.M) == [
+        *speedrun.VARIANTS
+    ]

@@ -10,6 +10,7 @@ import pytest
 from experiments import theory
 from experiments.analyses import recovery
 from experiments.cli.app import run_main
+from experiments.figures.theory import rademacher
 from experiments.statements import FALSE, HOLDS, SEVERITIES, STATEMENTS, UNDECIDED, WITH_CONDITIONS, Evidence
 from minicnn.data import cifar
 from minicnn.data.dataset import Dataset
@@ -126,6 +127,18 @@ def test_figures(tmp_path):
     assert theory.main(["--only", "one-percent", "--figures", "--out", str(tmp_path)]) == 0
     for name in ("pooling_bounds", "subspace_means", "rademacher"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_legend_covers_none_of_the_constants():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    rademacher(figure, seed=0)
+    figure.canvas.draw()
+    right = figure.axes[1]
+    assert right.get_legend().get_window_extent().y0 >= right.get_window_extent().y1
 
 
 def test_without_matplotlib_there_are_no_pictures(tmp_path, monkeypatch, capsys):

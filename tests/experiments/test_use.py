@@ -26,6 +26,7 @@ from minicnn.data.dataset import DataError
 from minicnn.data.textures import textures
 from minicnn.exchange import write
 from minicnn.models import Classifier, convpool, pretrained
+from minicnn.models.pretrained import names
 from tests.data.photos import photo, write_bad_files, write_odd_files
 from tests.hardening.workshop import few_textures, train
 
@@ -238,6 +239,25 @@ def test_classes_of_another_data_set_are_refused(copy):
         evaluate.main(["--run", str(copy), *CPU])
 
 
+def test_a_damaged_run_is_not_blamed_on_an_option(copy):
+    (copy / "config.json").write_text("{half")
+    with pytest.raises(UsageError, match=r"config.json is damaged \(.*\); get a new copy of it, or remove its folder$"):
+        predict.main(["x.jpg", "--run", str(copy), *CPU])
+
+
+def test_a_web_address_is_no_file(ends):
+    code, err = ends(predict.main, "experiments.predict", "https://host/cat.jpg", *CPU)
+    assert code == 2
+    assert "error: argument FILE: https://host/cat.jpg is a web address: download the picture first" in err
+
+
+def test_a_picture_that_is_missing_is_not_suspected_of_being_a_link(run, tmp_path, ends):
+    (tmp_path / "link.jpg").symlink_to(tmp_path / "nowhere")
+    for name, why in (("missing.jpg", "there is no such file"), ("link.jpg", "it is a link that leads nowhere")):
+        code, err = ends(predict.main, "experiments.predict", str(tmp_path / name), "--run", str(run), *CPU)
+        assert (code, err) == (1, f"left out: {tmp_path / name}: {why}\n")
+
+
 def test_one_network_at_a_time(copy, tmp_path):
     for i in (1, 2):
         shutil.copytree(copy, tmp_path / "folds" / f"fold{i}")
@@ -246,14 +266,31 @@ def test_one_network_at_a_time(copy, tmp_path):
 
 
 def test_weights_that_are_not_there(tmp_path, ends):
-    """A known name is answered with what trains it, any other with the names."""
+    """A name is answered with the names that are here, a file with its path; nothing is offered that is not here."""
     code, err = ends(evaluate.main, "experiments.evaluate", "--weights", "nobody", *CPU)
     assert code == 1
     assert "no trained network 'nobody'" in err
-    assert "--weights takes a name (relu-base, crelu-half, crelu-base) or a file" in err
+    assert f"\n--weights takes a name ({', '.join(names())}) or a file NAME.npz; --run takes the folder" in err
     code, err = ends(predict.main, "experiments.predict", "x.jpg", "--weights", str(tmp_path / "crelu.npz"), *CPU)
     assert code == 1
-    assert "there are none yet" in err
+    assert err == f"error: there is no file {tmp_path / 'crelu.npz'}\n"
+
+
+def test_weights_that_are_misspelt(tmp_path, ends, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.npz").touch()
+    for command in (evaluate, injectivity, pairing):
+        for name, meant in (("creluhalf", "crelu-half"), ("mine", "mine.npz")):
+            code, err = ends(command.main, command.MODULE, "--weights", name, *CPU)
+            assert code == 1
+            assert err.startswith(f"error: there is no trained network '{name}'; did you mean {meant}?\n")
+
+
+def test_only_networks_that_are_there_are_offered(tmp_path, ends, monkeypatch):
+    monkeypatch.setattr(sys.modules["minicnn.models.pretrained"], "FOLDER", tmp_path)
+    err = ends(evaluate.main, "experiments.evaluate", "--weights", "nobody", *CPU)[1]
+    assert "--weights takes a file NAME.npz;" in err
+    assert "\ncrelu-base is not here yet: python -m experiments.cifar --act crelu --recipe hour trains it\n" in err
 
 
 def test_how_to_train_what_has_a_name(tmp_path, ends, monkeypatch):

@@ -1,4 +1,4 @@
-"""On a real GPU: every op, a training, resuming, running out of memory, agreement with the CPU, and images a second.
+"""On a real GPU: every op, a training, resuming, running out of memory, agreement with the CPU, and images per second.
 
     pytest -m gpu -s
 
@@ -192,10 +192,10 @@ def test_out_of_memory_outside_of_ops(gpu):
 
 
 def test_speed(gpu, capsys):
-    """Prints images a second; asserts only that there are some."""
+    """Prints images per second; asserts only that there are some."""
     rows = list(images_per_second(gpu, quick=cuda_cpu.ASKED))
     with capsys.disabled():
-        print(f"\n\ntraining on {gpu}: images a second, float32\n")
+        print(f"\n\ntraining on {gpu}: images per second, float32\n")
         for name, batch, rates in rows:
             print(f"  {name:16} batch {batch:4}", *(f"   {column} {rate:9,.0f}" for column, rate in rates.items()))
     assert all(rate > 0 for *_, rates in rows for rate in rates.values())

@@ -84,7 +84,7 @@ WORDS = ["", " ", "x", "None", "ß\n", "\t", "a" * 300, "a,b", "1,2", "2,3", "1,
          "\udcff"]  # fmt: skip
 PATHS = ["nowhere", "nowhere/below", "file", "file/below", "empty-folder", ".", "/", "/dev/null", "/dev/full", "/proc",
          "file.npz", "file.pth", "file.svg", "file.py", "file.jpg", "file.tar.gz", "ü ß", "weights.npz", "nan.npz",
-         "matrix.npz", "zero.npz", "words.npz", "array.npy", "pictures", "pictures/train",
+         "matrix.npz", "https://host/x.jpg", "zero.npz", "words.npz", "array.npy", "pictures", "pictures/train",
          "x" * 5000]  # fmt: skip
 ENDINGS = [["--nonsense"], ["--help=1"], ["word"], ["--", "-x"], ["--dry-run=1"], ["--resume"], ["--device"]]
 
