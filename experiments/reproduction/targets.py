@@ -57,7 +57,8 @@ def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[
 
 def controls(scale: Scale, files: Files) -> list[Step]:
     """Seed by seed, so that an interruption leaves networks that can be compared."""
-    return sorted((one for own in scale.controls.values() for one in own), key=lambda one: one.settings.seed)
+    found = [one for own in scale.controls.values() for one in own]
+    return [*sorted(found, key=lambda training: training.settings.seed)]
 
 
 def pairing(scale: Scale, pair: Pair) -> Analysis:
