@@ -179,11 +179,12 @@ def test_those_that_come_with_minicnn_are_whole():
 def test_documents_state_what_the_cards_say(document):
     lines = (DOCUMENTS / document).read_text().splitlines()
     rows = [re.findall(r"[^|]+", line) for line in lines if "/models/weights/" in line]
-    stated = {re.search(r"\[(.+)\]", row[0])[1]: [cell.strip() for cell in row[1:]] for row in rows if len(row) == 5}
+    stated = {re.search(r"\[(.+)\]", row[0])[1]: [cell.strip() for cell in row[1:]] for row in rows if len(row) == 6}
     assert stated.keys() == set(names())
     for name, cells in stated.items():
         card = read_card(find(name))
-        assert cells == [card.label, f"{card.parameters:,}", f"{card.train_error:.2f}", f"{card.test_error:.2f}"]
+        errors = [f"{error:.2f}" for error in (card.train_error, card.test_error)]
+        assert cells == [card.label, f"{card.parameters:,}", str(card.settings["epochs"]), *errors]
 
 
 @pytest.mark.parametrize("name", names())
