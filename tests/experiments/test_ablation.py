@@ -39,8 +39,9 @@ def test_table_and_file(tmp_path, capsys):
     settings = json.loads((folder / "config.json").read_text())["settings"]
     assert (settings["recipe"], settings["shift"], settings["act"]) == ("hour", 0, "relu")
     more = [errors["no-shifts relu", seed] - errors["hour relu", seed] for seed in "01"]
+    spread = "(2)" if more[0] == pytest.approx(more[1]) else "± "  # so small networks may well differ alike
     (line,) = [line for line in shown.splitlines() if line.startswith("no shifts")]
-    assert f"{sum(more) / 2:+.2f} ± " in line
+    assert f"{sum(more) / 2:+.2f} {spread}" in line
     (line,) = [line for line in shown.splitlines() if line.startswith("no looks-linear start")]
     assert line.split()[-2:] == ["-", "-"]
     with open(tmp_path / "runs/ablation/ablation.csv", newline="") as file:
@@ -54,7 +55,7 @@ def test_table_and_file(tmp_path, capsys):
     shutil.rmtree(tmp_path / "runs")
     capsys.readouterr()
     assert ablation.main([*SMALL, "--seeds", "2", "--import", str(known)]) == 0  # on another machine
-    assert f"{sum(more) / 2:+.2f} ± " in capsys.readouterr().out
+    assert f"{sum(more) / 2:+.2f} {spread}" in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "runs/ablation").iterdir() if path.is_dir()] == []
 
 
