@@ -15,12 +15,15 @@ import numpy as np
 import pytest
 
 import minicnn
+from experiments.reproduction.records import Records
+from experiments.reproduction.scales import SCALES
 from experiments.statements import STATEMENTS
 from experiments.tables.table import file_name
 from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
+from minicnn.models.pretrained import find, names, read_card
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "results" / "README.md"])
@@ -126,6 +129,17 @@ def test_results_do_not_drown_the_tree():
             text = path.read_text()
             assert max(map(len, text.splitlines())) <= 2000, path
             assert not re.search(r"(?<![\w.])/(root|home|tmp|work|mnt|Users)/", text), path
+
+
+def test_the_plan_of_full_width_knows_what_is_trained():
+    """docs/hours counts as done what the plan asks for, and has the errors of the card of the same network."""
+    folder = ROOT / "docs" / "hours"
+    done = [run for training in SCALES["hours"](None).table1 if (run := Records(folder, [folder]).run(training))]
+    cards = [card for card in map(read_card, map(find, names())) if card.settings["epochs"] == 8]
+    assert done
+    for card in cards:
+        (run,) = (run for run in done if run.settings.as_json() == card.settings)
+        assert (run.test_error, run.result["train_error"]) == (card.test_error, card.train_error)
 
 
 def by_seed(width):
