@@ -23,7 +23,8 @@ from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
 from minicnn.backend import Array
 from minicnn.gradcheck import check_gradient
-from minicnn.models.pretrained import find, names, read_card
+from minicnn.models.pretrained import find, read_card
+from minicnn.models.pretrained import names as network_names
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "results" / "README.md"])
@@ -135,7 +136,7 @@ def test_the_plan_of_full_width_knows_what_is_trained():
     """docs/hours counts as done what the plan asks for, and has the errors of the card of the same network."""
     folder = ROOT / "docs" / "hours"
     done = [run for training in SCALES["hours"](None).table1 if (run := Records(folder, [folder]).run(training))]
-    cards = [card for card in map(read_card, map(find, names())) if card.settings["epochs"] == 8]
+    cards = [card for card in map(read_card, map(find, network_names())) if card.settings["epochs"] == 8]
     assert done
     for card in cards:
         (run,) = (run for run in done if run.settings.as_json() == card.settings)
