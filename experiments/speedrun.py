@@ -41,13 +41,14 @@ from experiments.train.variants import TRAININGS, Variants, add_options
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
+from minicnn.models.sprint import CONVOLUTIONS
 
 MODULE = "experiments.speedrun"
 STEPS = "speedrun-steps.csv"
 VARIANTS: dict[str, dict[str, Any]] = {
     "plus-minus": {"act": "relu", "whitened": True},
     "crelu": {"act": "crelu", "whitened": True},
-    "crelu-all": {"act": "crelu", "at": (1, 2, 3, 4, 5, 6, 7), "whitened": True},
+    "crelu-all": {"act": "crelu", "at": tuple(range(1, CONVOLUTIONS + 1)), "whitened": True},
     "crelu-learned": {"act": "crelu", "whitened": False},
     "relu-learned": {"act": "relu", "whitened": False},
 }

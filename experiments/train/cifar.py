@@ -19,8 +19,9 @@ from experiments.train.settings import Option, Settings
 from minicnn.data.augment import Augmentation, Normaliser
 from minicnn.data.catalogue import CATALOGUE
 from minicnn.models.convpool import WIDTHS
+from minicnn.models.sprint import CONVOLUTIONS as SPRINT_CONVOLUTIONS
 from minicnn.models.table import ACTIVATIONS
-from minicnn.models.vgg import CONVOLUTIONS
+from minicnn.models.vgg import CONVOLUTIONS as VGG_CONVOLUTIONS
 from minicnn.nn import Activation, BatchNorm, Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
 from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
@@ -78,7 +79,7 @@ RECIPES = {
 OPTIMISERS = ("sgd", "muon")
 SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
 HEAD_LR = 0.02  # sprint: of all that SGD trains but beta; what enters the last layer is large and never negative
-LAST = {"vgg": CONVOLUTIONS, "sprint": 7}  # the number of their last convolution
+LAST = {"vgg": VGG_CONVOLUTIONS, "sprint": SPRINT_CONVOLUTIONS}  # the number of their last convolution
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,

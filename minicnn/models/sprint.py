@@ -26,6 +26,7 @@ from minicnn import nn
 from minicnn.nn import Sequential, init
 
 WIDTHS = (64, 256, 256)
+CONVOLUTIONS = 1 + 2 * len(WIDTHS)
 PATTERNS = 12
 
 
@@ -53,8 +54,8 @@ def sprint(
     """
     if act not in ("relu", "crelu"):
         raise ValueError(f"sprint: the activation is relu or crelu, got {act!r}")
-    if not set(at) <= set(range(1, 8)):
-        raise ValueError(f"sprint: `at` names convolutions 1 .. 7, got {at}")
+    if not set(at) <= set(range(1, CONVOLUTIONS + 1)):
+        raise ValueError(f"sprint: `at` names convolutions 1 .. {CONVOLUTIONS}, got {at}")
     halved = set(at) if act == "crelu" else set()
     channels = 2 * patterns
     layers: dict[str, nn.Module] = {
