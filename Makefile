@@ -41,7 +41,7 @@ demo: .venv/runs
 	$(PY) -m experiments.demo
 
 test: .venv/installed
-	$(PY) -m pytest -n auto --dist loadfile
+	$(PY) -m pytest -n auto --dist loadfile --durations 25
 
 slow: .venv/installed
 	$(PY) -m pytest -q -n auto --slow -m slow
