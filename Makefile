@@ -6,7 +6,7 @@ PY := .venv/bin/python
 help:
 	@echo "make demo      the paper in five minutes: ReLU against CReLU on CIFAR-10, into runs/demo"
 	@echo "make test      all tests but the slow ones"
-	@echo "make slow      the tests that make test leaves out: GPU tests on a CPU, twice; notebooks; the site"
+	@echo "make slow      the tests that make test leaves out: GPU tests on a CPU, twice; sanitisers; notebooks; the site"
 	@echo "make lint      ruff and mypy"
 	@echo "make coverage  tests with line coverage of minicnn/"
 	@echo "make parity    comparison with PyTorch (installs it)"
@@ -41,7 +41,7 @@ demo: .venv/runs
 	$(PY) -m experiments.demo
 
 test: .venv/installed
-	$(PY) -m pytest -n auto --dist loadfile --durations 25
+	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 25
 
 slow: .venv/installed
 	$(PY) -m pytest -q -n auto --slow -m slow

@@ -44,6 +44,7 @@ def sanitised(*arguments, **more):
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_kernels_touch_nothing_but_their_arrays():
     tests = ["test_versions.py", "test_update.py", "test_batches.py"]

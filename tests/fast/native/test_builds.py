@@ -55,7 +55,7 @@ def with_options(compiler, options):
     ("precision", "lanes", "options"),
     [
         ("float32", "4", "-mno-avx -Wall -Wextra -Werror"),  # and with all optimisations warnings are errors
-        ("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi"),
+        pytest.param("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi", marks=pytest.mark.slow),
         pytest.param("bf16", "4", "-mno-avx", marks=pytest.mark.slow),  # without instructions for it
     ],
 )
@@ -74,7 +74,8 @@ def sanitising_gcc():
     return with_options("gcc", SANITISERS)
 
 
-@pytest.mark.parametrize("precision", ["float32", pytest.param("bf16", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_kernels_touch_nothing_but_their_arrays(sanitising_gcc, precision):
     code, output = sanitised("-m", "tests.fast.native.cases", precision, **sanitising_gcc)
     assert code == 0, output[-5000:]
