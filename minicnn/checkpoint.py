@@ -32,8 +32,9 @@ class CheckpointError(RuntimeError):
     """A checkpoint cannot be written or read; the message says which and what to do."""
 
 
-class UnreadableError(CheckpointError):
-    """The system does not let us read a checkpoint, which may be whole."""
+class DamagedError(CheckpointError):
+    """There is no checkpoint to read: it is missing, damaged or not of ours.  One that the system does not let us read
+    may be whole, and gives a CheckpointError."""
 
 
 def save(
@@ -74,16 +75,16 @@ def load(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str,
     except CheckpointError:
         raise
     except FileNotFoundError:
-        raise CheckpointError(f"there is no checkpoint {path}") from None
+        raise DamagedError(f"there is no checkpoint {path}") from None
     except Exception as error:  # a damaged zip file can make NumPy raise almost anything, EINVAL included
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise UnreadableError(
+            raise CheckpointError(
                 f"cannot read the checkpoint {path}: {error.strerror}; it may be whole, so keep it: "
                 "see to it that it is a file that you may read, and try again"
             ) from error
-        raise CheckpointError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST_QUOTED])) from error
+        raise DamagedError(_damaged(path, f"{type(error).__name__}: {error}"[:MOST_QUOTED])) from error
     if not intact:
-        raise CheckpointError(_damaged(path, "its checksum is wrong"))
+        raise DamagedError(_damaged(path, "its checksum is wrong"))
     return content, metadata
 
 
@@ -92,7 +93,7 @@ def _content(path: Path) -> dict[str, np.ndarray]:
     with open(path, "rb") as raw:
         file = np.load(raw, allow_pickle=False)
         if not isinstance(file, np.lib.npyio.NpzFile) or CHECKSUM not in file.files:
-            raise CheckpointError(
+            raise DamagedError(
                 f"{path} was not written by minicnn.save: it has no checksum; numpy.load reads a file of NumPy's, and "
                 "minicnn.save writes its arrays as a checkpoint"
             )
@@ -101,12 +102,13 @@ def _content(path: Path) -> dict[str, np.ndarray]:
 
 
 def load_newest(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """`load(path)`, or the previous checkpoint beside it where that one is damaged or missing."""
+    """`load(path)`, or the previous checkpoint beside it where that one is damaged or missing.
+
+    Not where that one may be whole: a training would go on from an older one, and write over this one.
+    """
     try:
         return load(path)
-    except UnreadableError:
-        raise  # else a training would go on from an older one, and write over this one
-    except CheckpointError as error:
+    except DamagedError as error:
         try:
             return load(previous(path))
         except CheckpointError:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minicnn import checkpoint
-from minicnn.checkpoint import CheckpointError, UnreadableError, load, load_newest, previous, save
+from minicnn.checkpoint import CheckpointError, DamagedError, load, load_newest, previous, save
 
 ARRAYS = {
     "model/0.weight": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -177,13 +177,15 @@ def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path, monkeypatc
 
     monkeypatch.setattr(checkpoint, "open", refused, raising=False)
     for read in (load, load_newest):
-        with pytest.raises(UnreadableError, match=rf"cannot read .*c\.npz: {os.strerror(code)}; it may be whole"):
+        with pytest.raises(CheckpointError, match=rf"cannot read .*c\.npz: {os.strerror(code)}; it may be whole") as e:
             read(tmp_path / "c.npz")
+        assert not isinstance(e.value, DamagedError)
 
 
 def test_a_folder_is_not_called_damaged(tmp_path):
-    with pytest.raises(UnreadableError, match=r"cannot read .*keep it: see to it that it is a file"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*keep it: see to it that it is a file") as e:
         load(tmp_path)
+    assert not isinstance(e.value, DamagedError)
 
 
 def test_pickles_are_never_written(tmp_path):

@@ -14,7 +14,7 @@ from experiments.train.cifar import CifarSettings
 from experiments.train.folder import PREDICTIONS, fingerprint, write_predictions
 from experiments.train.session import Job, Session
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, UnreadableError, load, save
+from minicnn.checkpoint import CheckpointError, DamagedError, load, save
 from minicnn.cluster import Communicator
 from minicnn.data.augment import MIRRORED, SIX, Normaliser, View
 from minicnn.data.dataset import Dataset
@@ -103,9 +103,7 @@ class ArraySession(Session):
         """The weights with the lowest hold-out error; never those before them, which a damaged file leaves."""
         try:
             return load(self.folder / "best.npz")
-        except UnreadableError:
-            raise
-        except CheckpointError:
+        except DamagedError:
             lost = f"{self.folder / 'best.npz'} is missing or damaged: the best weights are lost"
             raise CheckpointError(f"{lost}; remove {self.folder} and train again") from None
 

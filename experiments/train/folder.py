@@ -24,7 +24,7 @@ import numpy as np
 from experiments.cli.app import UsageError, duration
 from experiments.cli.files import read_json, write_json
 from experiments.cli.values import is_number
-from minicnn.checkpoint import CheckpointError, UnreadableError, load, save
+from minicnn.checkpoint import DamagedError, load, save
 from minicnn.training import is_chance
 
 PREDICTIONS = "predictions.npz"
@@ -88,9 +88,7 @@ def read_predictions(folder: Path) -> tuple[np.ndarray, np.ndarray]:
         arrays, _ = load(folder / PREDICTIONS)
         p, labels = arrays["probabilities"], arrays["labels"]
         fits = p.ndim == 2 and labels.shape == p.shape[:1] and labels.dtype.kind in "iu" and np.isfinite(p).all()
-    except UnreadableError:
-        raise
-    except (CheckpointError, KeyError):
+    except (DamagedError, KeyError):
         fits = False
     if not fits:
         raise UsageError(f"{folder / PREDICTIONS} is missing or damaged; remove {folder} and train it again")

@@ -28,7 +28,7 @@ from experiments.train.folder import PREDICTIONS, fingerprint, read_result
 from experiments.train.imagenet import ImagenetSettings
 from experiments.train.photographs import read_colours
 from minicnn.backend import Device
-from minicnn.checkpoint import CheckpointError, UnreadableError, load
+from minicnn.checkpoint import CheckpointError, DamagedError, load
 from minicnn.data.augment import Normaliser
 from minicnn.data.catalogue import load as load_data
 from minicnn.data.dataset import Dataset
@@ -135,9 +135,7 @@ class Run:
             raise CheckpointError(f"{path} is missing; copy it from where it was trained, or train it again")
         try:
             arrays, metadata = load(path)
-        except UnreadableError:
-            raise
-        except CheckpointError:
+        except DamagedError:
             remedy = "remove the folder and train it again" if self.result else "continue its training with --resume"
             raise CheckpointError(f"{path} is damaged; {remedy}") from None
         there, known = metadata.get("epoch"), self.result.get("epoch")

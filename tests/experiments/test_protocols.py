@@ -15,7 +15,7 @@ from experiments.train.arrays import ArraySession
 from experiments.train.cifar import CifarSettings
 from experiments.train.folder import write_predictions
 from experiments.train.protocols import follow
-from minicnn.checkpoint import CheckpointError, UnreadableError, load, save
+from minicnn.checkpoint import CheckpointError, load, save
 from minicnn.data.textures import textures
 
 DATA, TEXTURES = textures(200, 100), CifarSettings.of(dataset="textures")
@@ -68,7 +68,7 @@ def test_the_best_weights_are_never_those_before_them(tmp_path):
 
 def test_the_best_weights_are_not_given_up_because_they_cannot_be_read(tmp_path):
     (tmp_path / "best.npz").mkdir()
-    with pytest.raises(UnreadableError, match=r"cannot read .*best\.npz: .* keep it"):
+    with pytest.raises(CheckpointError, match=r"cannot read .*best\.npz: .* keep it"):
         ArraySession._best(SimpleNamespace(folder=tmp_path))
 
 
