@@ -8,8 +8,8 @@ examples:
 The network (minicnn/models/sprint.py) and its recipe follow the public records for GPUs.  Those give the first layer
 every pattern of a patch twice, with both signs, by hand.  The variants ask what CReLU does to that:
 
-  plus-minus      12 patterns and their opposites, fixed, then ReLU: the trick
-  crelu           12 patterns, fixed, then CReLU: the same numbers from half of the filters
+  plus-minus      12 patterns and their opposites, fixed, with a bias each, then ReLU: the trick
+  crelu           12 patterns, fixed, with a bias each, then CReLU: half of the filters do the work of all
   crelu-all       the same, and CReLU after all seven convolutions, each with half of the filters
   crelu-learned   12 filters that start at random and are trained, then CReLU
   relu-learned    24 filters that start at random and are trained, then ReLU

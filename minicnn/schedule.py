@@ -112,6 +112,25 @@ class Cosine:
         return _cosine(self.value, self.end, min(1.0, (step - self.warmup) / (self.total - self.warmup)))
 
 
+@dataclass(frozen=True)
+class Linear:
+    """In a straight line: up to `peak` during the share `warmup` of `total` steps, then down to 0."""
+
+    peak: float
+    total: int
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.total < 1 or not 0 <= self.warmup < 1:
+            raise ValueError(f"Linear: needs total >= 1 and 0 <= warmup < 1, got {self.total} and {self.warmup}")
+
+    def __call__(self, step: int) -> float:
+        top = self.warmup * self.total
+        if step < top:
+            return self.peak * (step + 1) / (top + 1)
+        return self.peak * max(0.0, (self.total - step) / (self.total - top))
+
+
 def _cosine(start: float, end: float, share: float) -> float:
     """From start (share 0) to end (share 1) along half a period of a cosine."""
     return end + (start - end) * (1 + math.cos(math.pi * share)) / 2

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from minicnn.schedule import Constant, Cosine, OneCycle, Piecewise, StepDecay, as_schedule, milestones
+from minicnn.schedule import Constant, Cosine, Linear, OneCycle, Piecewise, StepDecay, as_schedule, milestones
 
 
 def test_numbers_are_constant_schedules():
@@ -38,6 +38,11 @@ def test_one_cycle():
     assert OneCycle(peak=1.0, total=10, warmup=0.0)(0) == 1.0
 
 
+def test_linear():
+    assert [Linear(8.0, 4)(s) for s in (0, 1, 2, 3, 4, 9)] == [8, 6, 4, 2, 0, 0]
+    assert [Linear(4.0, 8, warmup=0.375)(s) for s in range(9)] == pytest.approx([1, 2, 3, 4, 3.2, 2.4, 1.6, 0.8, 0])
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -45,6 +50,8 @@ def test_one_cycle():
         (lambda: Piecewise((2, 2), (0.1, 0.2, 0.3)), "boundaries must increase"),
         (lambda: StepDecay(1.0, 0, 0.5), "every must be at least 1"),
         (lambda: OneCycle(1.0, 0), "needs total >= 1"),
+        (lambda: Linear(1.0, 0), "Linear: needs total >= 1"),
+        (lambda: Linear(1.0, 10, warmup=1.0), "0 <= warmup < 1"),
         (lambda: OneCycle(1.0, 10, warmup=1.0), "0 <= warmup < 1"),
     ],
 )

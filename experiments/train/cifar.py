@@ -22,9 +22,9 @@ from minicnn.models.convpool import WIDTHS
 from minicnn.models.sprint import CONVOLUTIONS as SPRINT_CONVOLUTIONS
 from minicnn.models.table import ACTIVATIONS
 from minicnn.models.vgg import CONVOLUTIONS as VGG_CONVOLUTIONS
-from minicnn.nn import Activation, BatchNorm, Conv2d, Sequential, init
+from minicnn.nn import Activation, Conv2d, Sequential, init
 from minicnn.optim import SGD, Muon, Optimiser, Together
-from minicnn.schedule import OneCycle, Piecewise, Schedule, StepDecay, milestones
+from minicnn.schedule import Linear, OneCycle, Piecewise, Schedule, StepDecay, milestones
 from reference.paper import CifarRow, Key, VggRow, cifar_result, vgg_result
 
 MODELS = ("convpool", "convpool-c", "vgg", "sprint")
@@ -71,14 +71,31 @@ RECIPES = {
         "vgg": Recipe(17, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
     },
     "sprint": {
-        "sprint": Recipe(12, 0.24, 0.0, clip=None, shift=4, dropout=(0.0, 0.0, 0.0), batch=500, optimiser="muon",
-                         momentum=0.6, sgd_lr=2.0, warmup=0.02, smoothing=0.2, alternate=True, whitened=True,
-                         keep_norm=True),
+        "sprint": Recipe(10, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=2000, optimiser="muon",
+                         momentum=0.6, sgd_lr=106.0, warmup=0.0, smoothing=0.2, alternate=True, whitened=True,
+                         keep_norm=True, reflect=True),
     },
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
-SGD_MOMENTUM = 0.9  # of what muon leaves to SGD
-HEAD_LR = 0.02  # sprint: of all that SGD trains but beta; what enters the last layer is large and never negative
+
+
+class Beside(NamedTuple):
+    """What goes with Muon, which trains the filters; SGD trains the rest.
+
+    iterations    of Muon; fewer of them move directions with hardly any gradient less
+    momentum      of SGD
+    last          the highest rate of the last layer, if it is not `sgd_lr`
+    shrink        the share that decay takes of what SGD trains, per step at the highest rate
+    """
+
+    iterations: int = 5
+    momentum: float = 0.9
+    last: float | None = None
+    shrink: float = 0.0
+
+
+# The last layer of sprint sees what is large and never negative: a longer step would move all logits at once.
+BESIDE_MUON = {"sprint": Beside(iterations=3, momentum=0.85, last=0.02, shrink=0.004)}
 LAST = {"vgg": VGG_CONVOLUTIONS, "sprint": SPRINT_CONVOLUTIONS}  # the number of their last convolution
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
@@ -150,7 +167,7 @@ OPTIONS = {
         "lr": Option("highest learning rate of the schedule"),
         "momentum": Option("of sgd or muon"),
         "sgd_lr": Option(
-            "muon: the highest learning rate of what SGD trains; in sprint, of batch normalisation's beta alone"
+            "muon: the highest learning rate of what SGD trains; in sprint, of what is added: biases and beta"
         ),
         "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
@@ -198,7 +215,7 @@ class CifarSettings(Settings):
     warmup: float
     alternate: bool
     looks_linear: bool
-    whitened: bool  # in sprint, conv1 is then not trained
+    whitened: bool  # in sprint, the filters of conv1 are then not trained
     centred: bool
     keep_norm: bool
     reflect: bool
@@ -374,30 +391,36 @@ class CifarSettings(Settings):
         if self.sgd_lr is None:
             return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)
         *filters, last = [p for p in parameters if len(p.shape) > 1]
-        rest = [*(p for p in parameters if len(p.shape) == 1), last]
-        groups = [(self.sgd_lr, rest)]
-        if self.model == "sprint":
-            betas = {id(layer.beta) for _, layer in model.modules() if isinstance(layer, BatchNorm)}
-            groups = [
-                (self.sgd_lr, [p for p in rest if id(p) in betas]),
-                (HEAD_LR, [p for p in rest if id(p) not in betas]),
-            ]
+        biases = [p for p in parameters if len(p.shape) == 1]
+        beside = BESIDE_MUON.get(self.model, Beside())
+        groups = [(biases, self.sgd_lr), ([last], beside.last)] if beside.last else [([*biases, last], self.sgd_lr)]
         return Together(
             Muon(
                 filters,
                 rate,
                 momentum=self.momentum,
+                iterations=beside.iterations,
                 weight_decay=self.weight_decay,
                 centred=self.centred,
                 keep_norm=self.keep_norm,
             ),
-            *(sgd(own, self.schedule(steps_per_epoch, lr), momentum=SGD_MOMENTUM) for lr, own in groups),
+            *(
+                sgd(
+                    own,
+                    self.schedule(steps_per_epoch, peak),
+                    momentum=beside.momentum,
+                    weight_decay=beside.shrink / peak,
+                )
+                for own, peak in groups
+            ),
         )
 
     def schedule(self, steps_per_epoch: int, peak: float | None = None) -> Schedule:
         """A learning rate per step, at most `lr` or another peak.  The milestones of `paper` scale with the epochs."""
         peak = peak or self.lr
         total = self.epochs * steps_per_epoch
+        if self.recipe == "sprint":
+            return Linear(peak, total, warmup=self.warmup)
         if self.recipe != "paper":
             return OneCycle(peak, total, warmup=self.warmup)
         if self.model == "vgg":

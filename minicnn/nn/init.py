@@ -47,6 +47,20 @@ def looks_linear(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray
     return w
 
 
+def identity_first(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """Filters of length 1: the first pass on what is in their centre, one input channel each; the rest are random.
+
+    What one layer sees then reaches the next at once, and with it the gradient (Jordan 2024).
+    """
+    kh, kw, c, filters = shape
+    w = rng.normal(size=shape)
+    w /= np.sqrt((w * w).sum(axis=(0, 1, 2)))
+    passed = np.arange(min(c, filters))
+    w[..., passed] = 0
+    w[kh // 2, kw // 2, passed, passed] = 1
+    return w
+
+
 def msr_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """N(0, 2 / fan-out): the same, backwards; the MSRinit of the VGG network that the paper builds on."""
     return rng.normal(0, math.sqrt(2 / (math.prod(shape[:-2]) * shape[-1])), shape)

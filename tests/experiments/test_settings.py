@@ -157,10 +157,10 @@ def test_what_no_option_says_is_refused():
 
 def test_sprint_has_a_recipe_of_its_own():
     s = CifarSettings.of(model="sprint", act="crelu", scale=0.1)
-    assert (s.recipe, s.whitened, s.name) == ("sprint", True, "cifar10-sprint-crelu-x0.1-sprint12-seed0")
+    assert (s.recipe, s.whitened, s.name) == ("sprint", True, "cifar10-sprint-crelu-x0.1-sprint10-seed0")
     assert " ".join(s.as_options()) == "--model sprint --act crelu --scale 0.1"
     learned = dataclasses.replace(s, whitened=False)
-    assert learned.name == "cifar10-sprint-crelu-learned-x0.1-sprint12-seed0"
+    assert learned.name == "cifar10-sprint-crelu-learned-x0.1-sprint10-seed0"
     for one, fixed in ((s, True), (learned, False)):
         model = one.build_model()
         trained = {id(p) for p in one.build_optimiser(model, 10).parameters}
@@ -168,15 +168,22 @@ def test_sprint_has_a_recipe_of_its_own():
         assert trained == {id(p) for p in model.parameters()}
 
 
-def test_sprint_has_a_higher_rate_for_beta():
+def test_sprint_has_rates_of_its_own_for_what_is_added_and_the_last_layer():
     s = CifarSettings.of(model="sprint", act="crelu", scale=0.1, sgd_lr=5.0)
     model = s.build_model()
     names = {id(p): name for name, p in model.named_state()}
-    _, betas, others = s.build_optimiser(model, 100).optimisers
-    assert {names[id(p)] for p in betas.parameters} == {f"conv{i}_bn.beta" for i in range(2, 8)}
-    assert {names[id(p)] for p in others.parameters} == {"fc8.weight", *(f"conv{i}_bn.gamma" for i in range(2, 8))}
-    for optimiser, peak in ((betas, 5.0), (others, 0.02)):
-        assert max(optimiser.lr(t) for t in range(100 * s.epochs)) == pytest.approx(peak)
+    filters, betas, last = s.build_optimiser(model, 100).optimisers
+    for optimiser, own, peak in (
+        (filters, {f"conv{i}.weight" for i in range(2, 8)}, 0.24),
+        (betas, {"conv1.bias", *(f"conv{i}_bn.beta" for i in range(2, 8))}, 5.0),
+        (last, {"fc8.weight"}, 0.02),
+    ):
+        assert {names[id(p)] for p in optimiser.parameters} == own
+        total = 100 * s.epochs
+        assert [optimiser.lr(t) for t in (0, total // 2, total)] == pytest.approx([peak, peak / 2, 0])
+    for optimiser in (betas, last):  # at the start, decay alone takes 0.4 % per step
+        assert optimiser.lr(0) * optimiser.weight_decay(0) == pytest.approx(0.004)
+    assert filters.weight_decay(0) == 0
 
 
 def test_conv1_is_whitened_with_both_signs_where_the_activation_drops_one():

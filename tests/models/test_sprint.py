@@ -30,18 +30,24 @@ def test_crelu_everywhere_has_the_same_channels_from_half_the_filters():
     assert [filters[f"conv{i}.weight"] for i in range(1, 8)] == [24, 32, 64, 256, 128, 256, 256]
 
 
-def test_conv1_is_frozen_unless_it_is_to_be_learned():
-    """Nor is the gradient of conv2's input computed, since nobody asks for it: the op's vjp is told so."""
+def test_the_filters_of_conv1_are_frozen_unless_they_are_to_be_learned():
     names = ["conv1.weight", "conv1.bias"]
     for learned in (False, True):
         model = sprint(scale=0.1, learned=learned)
         state = dict(model.named_state())
-        assert [state[name].requires_grad for name in names] == [learned, learned]
-        assert len(model.parameters()) == len(sprint(learned=True).parameters()) - (0 if learned else 2)
+        assert [state[name].requires_grad for name in names] == [learned, True]
+        assert len(model.parameters()) == len(sprint(learned=True).parameters()) - (0 if learned else 1)
+
+
+def test_what_is_trained():
+    model = sprint(scale=0.1)
+    found = {name for name, value in model.named_state() if any(value is p for p in model.parameters())}
+    expected = {"conv1.bias"} | {f"conv{i}.weight" for i in range(2, 8)} | {f"conv{i}_bn.beta" for i in range(2, 8)} | {"fc8.weight"}
+    assert found == expected
 
 
 def test_crelu_computes_what_filters_with_both_signs_do():
-    """The same numbers, from half of the filters; and the same gradients further on."""
+    """At first the same numbers, from half of the filters; and the same gradients further on."""
     found = []
     for act in ("crelu", "relu"):
         model = sprint(act, scale=0.1, seed=3)

@@ -395,6 +395,18 @@ def test_centred_filters_do_not_see_what_all_inputs_have_in_common():
         assert (w.reshape(-1, shape[-1]).std(axis=0) > 0).all()
 
 
+def test_the_first_filters_pass_their_inputs_on():
+    """More inputs than filters, and fewer: each passed channel comes out as it went in; all filters have length 1."""
+    x = np.random.default_rng(0).normal(size=(2, 5, 6, 4))
+    for filters in (3, 7):
+        w = init.identity_first((3, 3, 4, filters), Stream(0).generator())
+        np.testing.assert_allclose((w * w).sum(axis=(0, 1, 2)), 1)
+        passed = min(4, filters)
+        np.testing.assert_array_equal(ops.conv2d(x, w, pad=1)[..., :passed], x[..., :passed])
+        assert (w[..., passed:] != 0).all()
+    assert len({tuple(column) for column in w.reshape(36, 7).T}) == 7
+
+
 def test_schemes_fit_linear_layers():
     np.testing.assert_allclose(init.msr_normal((300, 500), Stream(0).generator()).var(), 2 / 500, rtol=0.02)
     assert np.abs(init.glorot_uniform((300, 500), Stream(0).generator())).max() <= (6 / 800) ** 0.5

@@ -54,7 +54,8 @@ def test_a_step_of_training_is_the_same():
 
 def test_frozen_layers_stay_frozen():
     module = torch_module(sprint(scale=0.1), (32, 32, 3))
-    assert [name for name, p in module.named_parameters() if not p.requires_grad] == ["conv1.weight", "conv1.bias"]
+    frozen = [name for name, p in module.named_parameters() if not p.requires_grad]
+    assert frozen == ["conv1.weight", *(f"conv{i}_bn.weight" for i in range(2, 8))]
 
 
 @pytest.mark.parametrize("suffix", ["pt", "pth"])
