@@ -9,14 +9,14 @@ The network (minicnn/models/sprint.py) and its recipe follow the public records 
 every pattern of a patch twice, with both signs, by hand.  The variants ask what CReLU does to that:
 
   plus-minus      12 patterns and their opposites, fixed, with a bias each, then ReLU: the trick
-  crelu           12 patterns, fixed, with a bias each, then CReLU: half of the filters do the work of all
+  crelu           12 patterns, fixed, with a bias each, then CReLU: half as many filters do the same work
   crelu-all       the same, and CReLU after all seven convolutions, each with half of the filters
   crelu-learned   12 filters that start at random and are trained, then CReLU
   relu-learned    24 filters that start at random and are trained, then ReLU
 
 Each training reads the test set once, at its end.  Beside the plain accuracy are those with several views of a test
-image averaged: the image and its mirror image; and both also moved by a pixel either way, six views, as the public
-records count.
+image averaged: the image and its mirror image; and both also moved by a pixel either way, the six views of the public
+records.
 Where PyTorch is installed (make parity), a step of the same network is timed in turns with ours, on the same cores, and
 its time for a whole training follows from that.  Run it again to see the same results; if it was interrupted, it
 continues.

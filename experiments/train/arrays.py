@@ -146,7 +146,7 @@ class ArraySession(Session):
     def _evaluate_views(self, as_they_are: np.ndarray) -> dict[str, float]:
         """Test errors when the outputs for several views of each image are averaged: beside the plain one, always.
 
-        With sprint also for the six views by which the public records count.
+        With sprint also for the six views of the public records, which weigh them a little differently.
         """
         wanted: dict[str, tuple[View, ...]] = {"test_error_mirrored": MIRRORED}
         if self.settings.model == "sprint":

@@ -53,6 +53,10 @@ class Recipe(NamedTuple):
     centred: bool = False
     keep_norm: bool = False
     reflect: bool = False
+    iterations: int = 5
+    sgd_momentum: float = 0.9
+    sgd_decay: float = 0.0
+    last_lr: float | None = None
 
 
 RECIPES = {
@@ -73,30 +77,12 @@ RECIPES = {
     "sprint": {
         "sprint": Recipe(10, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=2000, optimiser="muon",
                          momentum=0.6, sgd_lr=106.0, warmup=0.0, smoothing=0.2, alternate=True, whitened=True,
-                         keep_norm=True, reflect=True),
+                         keep_norm=True, reflect=True, iterations=3, sgd_momentum=0.85, sgd_decay=0.004, last_lr=0.02),
     },
 }  # fmt: skip
 OPTIMISERS = ("sgd", "muon")
-
-
-class Beside(NamedTuple):
-    """What goes with Muon, which trains the filters; SGD trains the rest.
-
-    iterations    of Muon; fewer of them move directions with hardly any gradient less
-    momentum      of SGD
-    last          the highest rate of the last layer, if it is not `sgd_lr`
-    shrink        the share that decay takes of what SGD trains, per step at the highest rate
-    """
-
-    iterations: int = 5
-    momentum: float = 0.9
-    last: float | None = None
-    shrink: float = 0.0
-
-
-# The last layer of sprint sees what is large and never negative: a longer step would move all logits at once.
-BESIDE_MUON = {"sprint": Beside(iterations=3, momentum=0.85, last=0.02, shrink=0.004)}
 LAST = {"vgg": VGG_CONVOLUTIONS, "sprint": SPRINT_CONVOLUTIONS}  # the number of their last convolution
+OF_MUON = ("sgd_lr", "last_lr", "sgd_momentum", "sgd_decay", "iterations", "keep_norm")
 PATCHED = 500  # images whose patches whiten conv1
 DEFAULTS: dict[str, Any] = {
     "model": "convpool", "act": "relu", "width": "base", "at": (), "scale": 1.0, "logits_act": False,
@@ -166,10 +152,14 @@ OPTIONS = {
         ),
         "lr": Option("highest learning rate of the schedule"),
         "momentum": Option("of sgd or muon"),
-        "sgd_lr": Option(
-            "muon: the highest learning rate of what SGD trains; in sprint, of what is added: biases and beta"
-        ),
+        "sgd_lr": Option("muon: the highest learning rate of what SGD trains; in sprint, of biases and beta alone"),
         "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
+        "last_lr": Option("muon: the highest learning rate of the last layer (default: that of all that SGD trains)"),
+        "iterations": Option(
+            "muon: of Newton and Schulz; with fewer, directions that have hardly any gradient move less"
+        ),
+        "sgd_momentum": Option("muon: of what SGD trains"),
+        "sgd_decay": Option("muon: decay of what SGD trains, as the share of a value per step at the highest rate"),
         "weight_decay": Option("default: the recipe's; of muon's filters alone, if there are such"),
         "clip": Option("largest norm of the gradient; with muon, of what SGD trains"),
         "smoothing": Option("share of each label that goes to all classes alike"),
@@ -192,12 +182,12 @@ class CifarSettings(Settings):
     PHOTOGRAPHS: ClassVar = False
     OPTIONS: ClassVar = OPTIONS
     KEYS: ClassVar = ("model", "act", "recipe")
-    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "sgd_lr", "clip", "subset")
-    NOT_NEGATIVE: ClassVar = ("weight_decay", "shift", "seed")
+    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "sgd_lr", "last_lr", "iterations", "clip", "subset")
+    NOT_NEGATIVE: ClassVar = ("weight_decay", "sgd_decay", "shift", "seed")
     ADDED: ClassVar = {
         "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
         "looks_linear": False, "whitened": False, "centred": False, "keep_norm": False,
-        "warmup": 0.25, "reflect": False,
+        "warmup": 0.25, "reflect": False, "iterations": 5, "sgd_momentum": 0.9, "sgd_decay": 0.0, "last_lr": None,
     }  # fmt: skip
 
     model: str
@@ -219,6 +209,10 @@ class CifarSettings(Settings):
     centred: bool
     keep_norm: bool
     reflect: bool
+    iterations: int  # this and what follows: muon only
+    sgd_momentum: float
+    sgd_decay: float
+    last_lr: float | None
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -232,7 +226,9 @@ class CifarSettings(Settings):
         if values["optimiser"] == "muon" and values["sgd_lr"] is None:
             values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
         if values["optimiser"] == "sgd":  # without what is Muon's in the recipe
-            values |= {"sgd_lr": None, "keep_norm": False} | given
+            values |= {name: Recipe._field_defaults[name] for name in OF_MUON} | given
+        if values["shift"] == 0:
+            values |= {"reflect": False} | given
         if network == "vgg" and values["act"] != "relu" and "at" not in given:
             values["at"] = (1, 3, 5)
         return cls(**values)
@@ -250,10 +246,10 @@ class CifarSettings(Settings):
             raise ValueError(
                 f"{prefix}at names convolutions 1 to {LAST[self.model]}, got {','.join(map(str, self.at))}"
             )
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"{prefix}momentum must be in [0, 1), got {self.momentum}")
-        if not 0 <= self.warmup < 1:
-            raise ValueError(f"{prefix}warmup must be in [0, 1), got {self.warmup}")
+        for name in ("momentum", "sgd_momentum", "warmup"):
+            if not 0 <= getattr(self, name) < 1:
+                shown = name.replace("_", "-") if prefix else name
+                raise ValueError(f"{prefix}{shown} must be in [0, 1), got {getattr(self, name)}")
         if self.reflect and self.shift >= self.input[0]:
             side = self.input[0]
             raise ValueError(f"{prefix}reflect mirrors what is in the image: {prefix}shift must be below {side}")
@@ -266,7 +262,8 @@ class CifarSettings(Settings):
         sprint_relu = model == "sprint" and self.act == "relu"
         with_bn = model == "vgg" and bool(self.at)
         unlike_linear = self.looks_linear and self.act != "crelu" and self.recipe != "hour"  # hour asks for all alike
-        late = self.recipe == "paper" and self.warmup not in (0, Recipe._field_defaults["warmup"])
+        usual = Recipe._field_defaults
+        late = self.recipe == "paper" and self.warmup not in (0, usual["warmup"])
         muon = f"is for {prefix}optimiser muon"
         known: list[tuple[str, bool, str]] = [
             ("width", self.width != "base" and not convpool, f"is for convpool; {narrower}"),
@@ -279,8 +276,8 @@ class CifarSettings(Settings):
             ("centred", self.centred and sgd and not convpool, f"is for convpool, or for {prefix}optimiser muon"),
             ("whitened", self.whitened and model == "vgg", "is for convpool and sprint"),
             ("bn_before_act", self.bn_before_act and not with_bn, f"is for vgg with {prefix}act crelu"),
-            ("sgd_lr", self.sgd_lr is not None and sgd, muon),
-            ("keep_norm", self.keep_norm and sgd, muon),
+            *((name, getattr(self, name) != usual[name] and sgd, muon) for name in OF_MUON),
+            ("optimiser", sgd and model == "sprint", "sgd is for the other networks: sprint is trained by muon"),
             ("warmup", late, "is for the other recipes: the rate of the recipe paper does not rise"),
             ("reflect", self.reflect and self.shift == 0, f"is for images that are shifted: add {prefix}shift 2"),
         ]  # fmt: skip
@@ -391,15 +388,14 @@ class CifarSettings(Settings):
         if self.sgd_lr is None:
             return sgd(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay)
         *filters, last = [p for p in parameters if len(p.shape) > 1]
-        biases = [p for p in parameters if len(p.shape) == 1]
-        beside = BESIDE_MUON.get(self.model, Beside())
-        groups = [(biases, self.sgd_lr), ([last], beside.last)] if beside.last else [([*biases, last], self.sgd_lr)]
+        vectors = [p for p in parameters if len(p.shape) == 1]
+        groups = [(vectors, self.sgd_lr), ([last], self.last_lr)] if self.last_lr else [([*vectors, last], self.sgd_lr)]
         return Together(
             Muon(
                 filters,
                 rate,
                 momentum=self.momentum,
-                iterations=beside.iterations,
+                iterations=self.iterations,
                 weight_decay=self.weight_decay,
                 centred=self.centred,
                 keep_norm=self.keep_norm,
@@ -408,8 +404,8 @@ class CifarSettings(Settings):
                 sgd(
                     own,
                     self.schedule(steps_per_epoch, peak),
-                    momentum=beside.momentum,
-                    weight_decay=beside.shrink / peak,
+                    momentum=self.sgd_momentum,
+                    weight_decay=self.sgd_decay / peak,
                 )
                 for own, peak in groups
             ),

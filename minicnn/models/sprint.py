@@ -8,14 +8,15 @@
     pool4   max 3x3
     fc8     10
 
-The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a first layer that whitens patches and is
-not trained, filters that start by passing their inputs on, pooling before the nonlinearity, batch normalisation whose
-running moments follow fast and whose scale is not trained, logits that start small.
+The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a first layer whose
+filters whiten patches and are not trained, filters that start by passing their inputs on, pooling before the
+nonlinearity, batch normalisation whose running moments follow fast and whose scale is not trained, logits that start
+small.
 
 Those records need every pattern twice in conv1, with both signs, because ReLU drops one of them.  With act="crelu"
 there are half as many filters, and at first the same numbers come out; training then gives ReLU a bias for each sign,
-and CReLU one for both.  `at` gives it to other layers, too.  The filters start at random; Conv2d.whiten gives them the
-components:
+and CReLU one for both.  `at` gives it to other layers, too.  The filters of conv1 start at random; Conv2d.whiten gives
+them the components:
 
     model = sprint("crelu")
     model["conv1"].whiten(images, opposites=False)
@@ -31,7 +32,7 @@ from minicnn.nn import Sequential, init
 WIDTHS = (64, 256, 256)
 CONVOLUTIONS = 1 + 2 * len(WIDTHS)
 PATTERNS = 12
-FOLLOW = 0.4  # momentum of running moments: there are few steps, and the last weights are what counts
+FOLLOW = 0.4  # momentum of running moments: there are few steps, and the last weights are what count
 
 
 def _small(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -70,7 +71,9 @@ def sprint(
     for i, width in enumerate(max(2, 2 * round(scale * width / 2)) for width in WIDTHS):
         for number, pool in ((2 * i + 2, f"pool{i + 1}"), (2 * i + 3, None)):
             name, filters = f"conv{number}", width // 2 if number in halved else width
-            layers[name] = nn.Conv2d(channels, filters, 3, pad=1, bias=False, scheme=init.identity_first)
+            passes_pairs = {number - 1, number} <= halved  # it has too few filters to pass on each half by itself
+            scheme = init.identity_behind_crelu if passes_pairs else init.identity_first
+            layers[name] = nn.Conv2d(channels, filters, 3, pad=1, bias=False, scheme=scheme)
             norm: dict[str, nn.Module] = {f"{name}_bn": nn.BatchNorm(filters, momentum=FOLLOW)}
             pooled: dict[str, nn.Module] = {pool: nn.MaxPool2d(2)} if pool else {}
             if number in halved:

@@ -48,17 +48,27 @@ def looks_linear(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray
 
 
 def identity_first(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Filters of length 1: the first pass on what is in their centre, one input channel each; the rest are random.
+    """Columns of length 1: the first pass on what is in their centre, one input channel each; the rest are random.
 
-    What one layer sees then reaches the next at once, and with it the gradient (Jordan 2024).
+    So what a layer sees reaches the next from the start, and gradients find their way back (Jordan 2024).
     """
-    kh, kw, c, filters = shape
+    *size, c, filters = shape
     w = rng.normal(size=shape)
-    w /= np.sqrt((w * w).sum(axis=(0, 1, 2)))
+    w /= np.sqrt((w * w).sum(axis=tuple(range(len(shape) - 1))))
     passed = np.arange(min(c, filters))
     w[..., passed] = 0
-    w[kh // 2, kw // 2, passed, passed] = 1
+    w.reshape(-1, c, filters)[math.prod(size) // 2, passed, passed] = 1
     return w
+
+
+def identity_behind_crelu(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    """`identity_first` of what enters CReLU: the first filters pass on (max(x, 0) - max(-x, 0)) / sqrt 2.
+
+    All have length 1 and, as with `looks_linear`, opposite weights for the two halves.
+    """
+    *size, c, filters = shape
+    w = identity_first((*size, c // 2, filters), rng)
+    return np.concatenate([w, -w], axis=-2) / math.sqrt(2)
 
 
 def msr_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -89,15 +99,16 @@ LOOKED_AT = 16  # numbers of each parameter, before all of them are
 
 
 def equal_pair(parameters: Mapping[str, Parameter]) -> tuple[str, str] | None:
-    """The names of two of these with the same values, if there are two; those with one value throughout do not count.
+    """The names of two of these with the same values, if there are two; those that nobody drew do not count.
 
+    Such are zeros, ones and identities, where all numbers but the zeros have one size.
     All are on one device.  A GPU is asked once, for a few numbers of each; for all of them only where these are equal.
     """
     shapes = Counter(p.shape for p in parameters.values())
     names = [name for name, p in parameters.items() if shapes[p.shape] > 1]
     found: dict[tuple[tuple[int, ...], bytes], list[str]] = {}
     for name, numbers in zip(names, _some_of_each([parameters[name].data for name in names]), strict=True):
-        if (numbers != numbers[:1]).any():  # biases may well be zeros, and scales ones
+        if np.unique(np.abs(numbers[numbers != 0])).size > 1:
             alike = found.setdefault((parameters[name].shape, numbers.tobytes()), [])
             for other in alike:
                 if bool((parameters[name].data == parameters[other].data).all()):

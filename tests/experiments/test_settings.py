@@ -181,9 +181,21 @@ def test_sprint_has_rates_of_its_own_for_what_is_added_and_the_last_layer():
         assert {names[id(p)] for p in optimiser.parameters} == own
         total = 100 * s.epochs
         assert [optimiser.lr(t) for t in (0, total // 2, total)] == pytest.approx([peak, peak / 2, 0])
-    for optimiser in (betas, last):  # at the start, decay alone takes 0.4 % per step
+    for optimiser in (betas, last):  # the product of rate and decay
         assert optimiser.lr(0) * optimiser.weight_decay(0) == pytest.approx(0.004)
-    assert filters.weight_decay(0) == 0
+        assert (optimiser.momentum, optimiser.nesterov) == (0.85, True)
+    assert (filters.weight_decay(0), filters.momentum, filters.iterations) == (0, 0.6, 3)
+
+
+def test_hour_has_one_rate_for_all_that_sgd_trains():
+    s = CifarSettings.of(recipe="hour", act="crelu", scale=0.1)
+    model = s.build_model()
+    names = {id(p): name for name, p in model.named_state()}
+    filters, rest = s.build_optimiser(model, 100).optimisers
+    assert {names[id(p)] for p in filters.parameters} == {f"conv{i}.weight" for i in range(1, 8)}
+    assert {names[id(p)] for p in rest.parameters} == {"conv8.weight", *(f"conv{i}.bias" for i in range(1, 9))}
+    assert (filters.iterations, filters.momentum, rest.momentum, rest.weight_decay(0)) == (5, 0.8, 0.9, 0)
+    assert max(rest.lr(t) for t in range(100 * s.epochs)) == pytest.approx(0.04)
 
 
 def test_conv1_is_whitened_with_both_signs_where_the_activation_drops_one():
@@ -207,9 +219,9 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
     with pytest.raises(ValueError, match="--reflect mirrors what is in the image: --shift must be below 32"):
         CifarSettings.of(reflect=True, shift=32).check()
     CifarSettings.of(reflect=True, shift=31).check()
-    for name in ("momentum", "warmup"):
-        with pytest.raises(ValueError, match=f"--{name} must be in"):
-            CifarSettings.of(**{name: 1.0}).check()
+    for name in ("momentum", "warmup", "sgd_momentum"):
+        with pytest.raises(ValueError, match=f"--{name.replace('_', '-')} must be in"):
+            CifarSettings.of(recipe="hour", **{name: 1.0}).check()
 
 
 @pytest.mark.parametrize(
@@ -227,6 +239,11 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
         ({"recipe": "paper", "warmup": 0.5}, "--warmup is for the other recipes"),
         ({"reflect": True}, "--reflect is for images that are shifted: add --shift 2"),
         ({"sgd_lr": 0.1}, "--sgd-lr is for --optimiser muon"),
+        ({"last_lr": 0.1}, "--last-lr is for --optimiser muon"),
+        ({"iterations": 3}, "--iterations is for --optimiser muon"),
+        ({"sgd_momentum": 0.5}, "--sgd-momentum is for --optimiser muon"),
+        ({"sgd_decay": 0.1}, "--sgd-decay is for --optimiser muon"),
+        ({"model": "sprint", "optimiser": "sgd"}, "--optimiser sgd is for the other networks: sprint is trained by"),
     ],
     ids=str,
 )
@@ -245,6 +262,9 @@ def test_what_would_change_nothing_is_refused(given, message):
         {"model": "vgg", "optimiser": "muon", "centred": True},
         {"act": "crelu", "looks_linear": True},
         {"reflect": True, "shift": 2},
+        {"model": "sprint", "shift": 0},  # nor do mirrored pixels move in then
+        {"recipe": "hour", "optimiser": "sgd"},
+        {"recipe": "hour", "last_lr": 0.01, "sgd_decay": 0.001, "iterations": 4, "sgd_momentum": 0.0},
     ],
     ids=str,
 )

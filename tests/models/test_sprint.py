@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from minicnn import Tape, nn, ops
+from minicnn.data.augment import Augmentation, Normaliser
+from minicnn.data.loader import Batches
 from minicnn.data.textures import textures
 from minicnn.models.sprint import PATTERNS, sprint
+from minicnn.optim import SGD
+from minicnn.training import Trainer
 
 IMAGES = textures(120, 8).train_images.astype(np.float32) / 64 - 2
 
@@ -30,20 +34,34 @@ def test_crelu_everywhere_has_the_same_channels_from_half_the_filters():
     assert [filters[f"conv{i}.weight"] for i in range(1, 8)] == [24, 32, 64, 256, 128, 256, 256]
 
 
-def test_the_filters_of_conv1_are_frozen_unless_they_are_to_be_learned():
-    names = ["conv1.weight", "conv1.bias"]
-    for learned in (False, True):
-        model = sprint(scale=0.1, learned=learned)
-        state = dict(model.named_state())
-        assert [state[name].requires_grad for name in names] == [learned, True]
-        assert len(model.parameters()) == len(sprint(learned=True).parameters()) - (0 if learned else 1)
-
-
-def test_what_is_trained():
-    model = sprint(scale=0.1)
+@pytest.mark.parametrize("learned", [False, True])
+def test_what_is_trained(learned):
+    """No scale of batch normalisation, and the filters of conv1 only if they are to be learned."""
+    model, convolutions = sprint(scale=0.1, learned=learned), range(2, 8)
     found = {name for name, value in model.named_state() if any(value is p for p in model.parameters())}
-    expected = {"conv1.bias"} | {f"conv{i}.weight" for i in range(2, 8)} | {f"conv{i}_bn.beta" for i in range(2, 8)} | {"fc8.weight"}
-    assert found == expected
+    weights = {f"conv{i}.weight" for i in convolutions} | ({"conv1.weight"} if learned else set())
+    assert found == weights | {f"conv{i}_bn.beta" for i in convolutions} | {"conv1.bias", "fc8.weight"}
+
+
+def test_filters_start_by_passing_their_inputs_on():
+    """conv3 has as many filters as inputs; behind CReLU everywhere, it has half as many, which pass on both halves."""
+    x = np.random.default_rng(0).normal(size=(1, 4, 4, 6)).astype(np.float32)
+    np.testing.assert_array_equal(sprint(scale=0.1)["conv3"](x).numpy(), x)
+    halves = ops.crelu(x[..., :3])
+    np.testing.assert_allclose(
+        sprint("crelu", (2, 3), scale=0.1)["conv3"](halves).numpy(), x[..., :3] / 2**0.5, rtol=1e-6
+    )
+    assert sprint()["conv2_bn"].momentum == 0.4
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.1])
+def test_filters_that_are_all_identities_may_start_alike(scale):
+    """conv5, conv6 and conv7 follow one another, so they do not stay alike; nobody drew them."""
+    model = sprint("crelu", tuple(range(1, 8)), scale=scale)
+    batches = Batches(
+        textures(8, 1).train_images, np.arange(8), 8, Normaliser((0.5,) * 3, (0.2,) * 3), Augmentation(), 0
+    )
+    Trainer(model, SGD(model.parameters(), lr=0.1), batches, device="cpu", seed=0).finish_epoch()
 
 
 def test_crelu_computes_what_filters_with_both_signs_do():

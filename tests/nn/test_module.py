@@ -403,8 +403,17 @@ def test_the_first_filters_pass_their_inputs_on():
         np.testing.assert_allclose((w * w).sum(axis=(0, 1, 2)), 1)
         passed = min(4, filters)
         np.testing.assert_array_equal(ops.conv2d(x, w, pad=1)[..., :passed], x[..., :passed])
-        assert (w[..., passed:] != 0).all()
+        assert np.count_nonzero(w) == passed + 36 * (filters - passed)
     assert len({tuple(column) for column in w.reshape(36, 7).T}) == 7
+    np.testing.assert_array_equal(init.identity_first((3, 2), Stream(0).generator()), np.eye(3, 2))
+
+
+def test_behind_crelu_the_first_filters_pass_on_what_entered_it():
+    x = np.random.default_rng(0).normal(size=(2, 5, 6, 4))
+    w = init.identity_behind_crelu((3, 3, 8, 6), Stream(0).generator())
+    np.testing.assert_allclose((w * w).sum(axis=(0, 1, 2)), 1)
+    np.testing.assert_allclose(ops.conv2d(ops.crelu(x), w, pad=1)[..., :4], x / 2**0.5)
+    np.testing.assert_array_equal(w[:, :, 4:], -w[:, :, :4])
 
 
 def test_schemes_fit_linear_layers():
