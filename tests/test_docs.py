@@ -19,6 +19,7 @@ from experiments.reproduction.records import Records
 from experiments.reproduction.scales import SCALES
 from experiments.statements import STATEMENTS
 from experiments.tables.table import file_name
+from experiments.train.cifar import CifarSettings
 from minicnn.analysis.statistics import t_interval
 from minicnn.autodiff import Pair, op
 from minicnn.backend import Array
@@ -139,7 +140,7 @@ def test_the_plan_of_full_width_knows_what_is_trained():
     cards = [card for card in map(read_card, map(find, network_names())) if card.settings["epochs"] == 8]
     assert done
     for card in cards:
-        (run,) = (run for run in done if run.settings.as_json() == card.settings)
+        (run,) = (run for run in done if run.settings == CifarSettings.from_json(card.settings))
         assert (run.test_error, run.result["train_error"]) == (card.test_error, card.train_error)
 
 
