@@ -14,11 +14,11 @@ QUICK = {
     "faults": ["--only", "cifar", "regularisation", "--every", "11"],
     "kills": ["--count", "5"],
 }
-LONG = ("nonsense", "faults")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in QUICK])
+@pytest.mark.parametrize("name", QUICK)
 def test_nothing_gives_way(name):
     out = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-m", f"tests.hardening.{name}", *QUICK[name]],

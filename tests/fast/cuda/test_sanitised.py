@@ -66,6 +66,7 @@ with standin_with_kernels() as device:
 
 
 @needs_compiler
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "message"),
     [

@@ -51,12 +51,13 @@ def with_options(compiler, options):
 
 @needs_avx
 @needs_compiler
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "lanes", "options"),
     [
         ("float32", "4", "-mno-avx -Wall -Wextra -Werror"),  # and with all optimisations warnings are errors
-        pytest.param("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi", marks=pytest.mark.slow),
-        pytest.param("bf16", "4", "-mno-avx", marks=pytest.mark.slow),  # without instructions for it
+        ("float64", "8", "-O1 -DREGISTER=64 -Wno-psabi"),
+        ("bf16", "4", "-mno-avx"),  # without instructions for it
     ],
 )
 def test_processors_with_narrower_and_with_wider_registers(precision, lanes, options):
@@ -89,6 +90,7 @@ library.kernels(np.float32).columns_panels(x, 3, 5, False, u)
 """
 
 
+@pytest.mark.slow
 def test_the_sanitisers_see_mistakes(sanitising_gcc):
     """A matrix that is a number too short."""
     code, output = sanitised("-c", BROKEN, **sanitising_gcc)
