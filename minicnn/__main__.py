@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from minicnn import __version__
 from minicnn.backend import gpu_names, gpu_problem
@@ -23,6 +24,7 @@ def report() -> list[tuple[str, str]]:
         *((name, _version(name)) for name in ("numpy", "scipy", "pillow", "threadpoolctl", "tqdm", "matplotlib")),
         ("cpu", f"{_cpu_name()}, {len(usable_cores())} of {os.cpu_count()} cores usable"),
         *(("blas", line) for line in _blas()),
+        *(("tip", line) for line in _tips()),
         ("threads", f"{threads()} workers, each with one BLAS thread (MINICNN_THREADS)"),
         ("native", _native()),
         ("cupy", _cupy()),
@@ -38,22 +40,47 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _cpu_name() -> str:
+def _of_cpu(what: str) -> str:
+    """What Linux says of the first core under this name; nothing where it says nothing."""
     try:
         with open("/proc/cpuinfo") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+            return next((line.partition(":")[2].strip() for line in file if line.startswith(what)), "")
+    except OSError:
+        return ""
+
+
+def _cpu_name() -> str:
+    return _of_cpu("model name") or platform.processor() or platform.machine()
 
 
 def _blas() -> list[str]:
-    from threadpoolctl import threadpool_info
-
-    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
     return [
         f"{pool['internal_api']} {pool['version']}, {pool['num_threads']} threads, {pool.get('architecture', '?')}"
-        for pool in pools
+        for pool in _pools()
     ] or ["not recognised by threadpoolctl: its threads cannot be controlled"]
+
+
+def _pools() -> list[dict[str, Any]]:
+    """What threadpoolctl knows of each BLAS."""
+    from threadpoolctl import threadpool_info
+
+    return [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+AVX512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}  # what OpenBLAS's kernels for SkylakeX need
+
+
+def _tips() -> list[str]:
+    """OpenBLAS takes its kernels for registers of 32 bytes where it does not know a processor that has those of 64."""
+    narrow = any(
+        pool["internal_api"] == "openblas" and pool.get("architecture") in ("Haswell", "Zen") for pool in _pools()
+    )
+    if not narrow or not AVX512.issubset(_of_cpu("flags").split()):
+        return []
+    return [
+        "OpenBLAS fills only half of each register of this processor; "
+        "OPENBLAS_CORETYPE=SkylakeX, set before Python starts, lets it fill them"
+    ]
 
 
 def _native() -> str:

@@ -49,6 +49,26 @@ def test_the_kernels_in_c(monkeypatch):
     assert dict(__main__.report())["native"] == "kernels in C, built by some-cc -O2 for vectors of 8 float32"
 
 
+@pytest.mark.parametrize(
+    ("architecture", "flags", "told"),
+    [
+        ("Haswell", "fpu avx2 avx512f avx512cd avx512bw avx512dq avx512vl", True),
+        ("Zen", "fpu avx2 avx512f avx512cd avx512bw avx512dq avx512vl avx512_bf16", True),
+        ("SkylakeX", "fpu avx2 avx512f avx512cd avx512bw avx512dq avx512vl", False),
+        ("Haswell", "fpu avx2", False),
+        ("Haswell", "fpu avx2 avx512f", False),  # not all that these kernels need: they would crash
+    ],
+)
+def test_a_blas_that_leaves_registers_half_empty(architecture, flags, told, monkeypatch):
+    pool = {"user_api": "blas", "internal_api": "openblas", "version": "1", "num_threads": 2}
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: [pool | {"architecture": architecture}])
+    cpuinfo = f"processor\t: 0\nmodel name\t: A CPU\nflags\t\t: {flags}\n"
+    monkeypatch.setattr(builtins, "open", mock.mock_open(read_data=cpuinfo))
+    lines = dict(__main__.report())
+    assert lines["cpu"].startswith("A CPU, ")
+    assert ("OPENBLAS_CORETYPE=SkylakeX" in lines.get("tip", "")) == told
+
+
 def test_nonsense_is_refused():
     for arguments, environment in ((["--nonsense"], {}), (["word"], {}), ([], {"MINICNN_THREADS": "many"})):
         out = subprocess.run(
