@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from experiments.cli.app import argument_parser, command, counted, get_device, hint, run_main, usage_errors
-from experiments.cli.environment import processor, products
+from experiments.cli.environment import products
 from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import RECIPES, CifarSettings
-from experiments.train.variants import TRAININGS, Variants, add_options
+from experiments.train.variants import TRAININGS, Variants, add_options, in_words, machines
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     shown = table(args.changes, errors)
     print(f"\n{shown.text()}\n")
     print("Hold-out errors at the best epoch: means over seeds with 95 % intervals, and by how much they are more than")
-    print(f"with the recipe itself, seed by seed.  {processor()}.")
+    print(f"with the recipe itself, seed by seed.  Trained on {in_words(machines(results))}.")
     atomic_write_text(args.out / "ablation.csv", table_as_csv([shown]))
     print(f"Saved in {args.out}: ablation.csv has this table, {TRAININGS} every training.")
     return 0

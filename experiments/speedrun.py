@@ -37,7 +37,7 @@ from experiments.cli.values import check_numbers, several_of
 from experiments.tables.table import Column, Table
 from experiments.tables.table import write_csv as table_as_csv
 from experiments.train.cifar import CifarSettings
-from experiments.train.variants import TRAININGS, Variants, add_options
+from experiments.train.variants import MACHINE, TRAININGS, Variants, add_options, in_words, machines
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
@@ -82,8 +82,11 @@ def main(arguments: list[str]) -> int:
     variants = Variants(wanted, args.out, (*ERRORS, "seconds"), products=products(device))
     line = command(MODULE, arguments)
     results = variants.run(data, device=device, line=line, known=args.imported, report=args.report)
-    table = Table(COLUMNS, [summary(name, wanted[name][0], [*results[name].values()]) for name in wanted])
-    print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several; {processor()}.")
+    counts = machines(results)
+    timed_on = max(counts, key=lambda machine: (counts[machine], machine == processor()), default="")
+    table = Table(COLUMNS, [summary(name, wanted[name][0], [*results[name].values()], timed_on) for name in wanted])
+    print(f"\n{table.text()}\n\nMeans over seeds, with 95 % intervals where there are several.")
+    print(f"Trained on {in_words(counts)}" + ("." if len(counts) < 2 else f"; minutes are of those on {timed_on}."))
     atomic_write_text(args.out / "speedrun.csv", table_as_csv([table]))
     print(f"Saved in {args.out}: speedrun.csv has this table, {TRAININGS} every training.")
     if args.pytorch:
@@ -120,9 +123,10 @@ def settings(args: argparse.Namespace, name: str) -> list[CifarSettings]:
     return [CifarSettings.of(**same, **VARIANTS[name], seed=seed) for seed in range(args.seeds)]
 
 
-def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]]) -> list[Any]:
+def summary(name: str, one: CifarSettings, results: Sequence[dict[str, Any]], timed_on: str) -> list[Any]:
+    """A row of the table: accuracies of all trainings of a variant, and the minutes of those on one machine."""
     accuracies = [[100 - r[key] for r in results] for key in ERRORS]
-    numbers = [*accuracies, [r["seconds"] / 60 for r in results]]
+    numbers = [*accuracies, [r["seconds"] / 60 for r in results if r[MACHINE] == timed_on]]
     return [name, *(t_interval(own) if own else None for own in numbers), one.epochs, one.parameters]
 
 

@@ -80,8 +80,7 @@ class OneCycle:
     end: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.total < 1 or not 0 <= self.warmup < 1:
-            raise ValueError(f"OneCycle: needs total >= 1 and 0 <= warmup < 1, got {self.total} and {self.warmup}")
+        _check_shares(self)
 
     def __call__(self, step: int) -> float:
         top = self.warmup * self.total
@@ -121,14 +120,19 @@ class Linear:
     warmup: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.total < 1 or not 0 <= self.warmup < 1:
-            raise ValueError(f"Linear: needs total >= 1 and 0 <= warmup < 1, got {self.total} and {self.warmup}")
+        _check_shares(self)
 
     def __call__(self, step: int) -> float:
         top = self.warmup * self.total
         if step < top:
             return self.peak * (step + 1) / (top + 1)
         return self.peak * max(0.0, (self.total - step) / (self.total - top))
+
+
+def _check_shares(schedule: OneCycle | Linear) -> None:
+    if schedule.total < 1 or not 0 <= schedule.warmup < 1:
+        name = type(schedule).__name__
+        raise ValueError(f"{name}: needs total >= 1 and 0 <= warmup < 1, got {schedule.total} and {schedule.warmup}")
 
 
 def _cosine(start: float, end: float, share: float) -> float:

@@ -1,8 +1,8 @@
 """Trainings that differ in a few settings, each with several seeds: for comparisons that one command makes.
 
 Their results are in `trainings.csv`, one row each, written after every training.  Such a file can be read again
-(`known`): what is in it counts as done, also on another machine.  A row belongs to a training if the fingerprint of its
-settings is the same.
+(`known`): what is in it counts as done, also on another machine, which is why each row names its own.  A row belongs to
+a training if the fingerprint of its settings is the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import csv
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.cli.app import UsageError, interruptible
-from experiments.cli.files import write_csv
+from experiments.cli.files import read_json, write_csv
 from experiments.cli.values import result_folder
 from experiments.train.arrays import ArrayJob
 from experiments.train.cifar import CifarSettings
@@ -31,6 +32,8 @@ from minicnn.data.dataset import Dataset
 from minicnn.precision import NAMES
 
 TRAININGS = "trainings.csv"
+MACHINE = "machine"  # its column that names the processor, and the device if that is another
+UNRECORDED = "a machine not recorded"
 Results = dict[str, dict[int, dict[str, Any]]]  # by variant and seed
 
 
@@ -93,7 +96,7 @@ class Variants:
                     job = partial(run_job, device=device, resume=True, command=line, stop=stop)
                     result = follow(plain(one, folder, data, self.hold_out, kind), job)
                 assert result is not None
-                results[name][one.seed] = result
+                results[name][one.seed] = result | {MACHINE: machine_of(folder)}
             self.save(results)
         return results
 
@@ -106,7 +109,7 @@ class Variants:
         """One row per training that is finished."""
         rows = [
             {"variant": name, "seed": one.seed, "settings": self.fingerprint(name, one)}
-            | {key: results[name][one.seed][key] for key in self.kept}
+            | {key: results[name][one.seed][key] for key in (*self.kept, MACHINE)}
             for name, own in self.wanted.items()
             for one in own
             if one.seed in results[name]
@@ -129,10 +132,32 @@ class Variants:
         return idea + ("" if self.products == "float32" else f"-{self.products}")
 
 
-def read_trainings(path: Path, kept: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The numbers of each row of trainings.csv, by the fingerprint of its settings."""
+def machine_of(folder: Path) -> str:
+    """On which the run of this folder was computed."""
+    own = read_json(folder / "config.json")["environment"]
+    elsewhere = "" if own.get("device", "cpu") == "cpu" else f"{own['device']} beside "
+    return f"{elsewhere}{own['processor']}" if "processor" in own else UNRECORDED  # by a former version
+
+
+def machines(results: Results) -> Counter[str]:
+    """How many of these trainings each machine computed."""
+    return Counter(one[MACHINE] for own in results.values() for one in own.values())
+
+
+def in_words(counts: Counter[str]) -> str:
+    """As in "AMD EPYC (avx2)", or in "A (3 of 5 trainings), B (2 of 5 trainings)"."""
+    if len(counts) < 2:
+        return next(iter(counts), "no machine yet")
+    return ", ".join(f"{name} ({count} of {counts.total()} trainings)" for name, count in counts.most_common())
+
+
+def read_trainings(path: Path, kept: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The results in each row of trainings.csv, by the fingerprint of its settings."""
     try:
         with open(path, newline="") as file:
-            return {row["settings"]: {key: float(row[key]) for key in kept} for row in csv.DictReader(file)}
+            return {
+                row["settings"]: {key: float(row[key]) for key in kept} | {MACHINE: row.get(MACHINE) or UNRECORDED}
+                for row in csv.DictReader(file)
+            }
     except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
         raise UsageError(f"--import: {path} is not a {TRAININGS} of this command ({error!r})") from None

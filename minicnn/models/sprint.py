@@ -8,10 +8,9 @@
     pool4   max 3x3
     fc8     10
 
-The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a first layer whose
-filters whiten patches and are not trained, filters that start by passing their inputs on, pooling before the
-nonlinearity, batch normalisation whose running moments follow fast and whose scale is not trained, logits that start
-small.
+The ideas are those of the public records for GPUs (Page 2018, Jordan 2024): a first layer whose filters whiten patches
+and are not trained, filters that start by passing their inputs on, pooling before the nonlinearity, batch normalisation
+whose running moments follow fast and whose scale is not trained, logits that start small.
 
 Those records need every pattern twice in conv1, with both signs, because ReLU drops one of them.  With act="crelu"
 there are half as many filters, and at first the same numbers come out; training then gives ReLU a bias for each sign,

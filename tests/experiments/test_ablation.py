@@ -66,7 +66,10 @@ def test_a_report_shows_what_is_finished_and_compares_by_seeds(tmp_path, capsys)
     variants = Variants(made, tmp_path, ("hold_out_error", "seconds"), hold_out=100)
     numbers = {"hour relu": {1: 20.0}, "no-shifts relu": {0: 99.0, 1: 23.0}}
     variants.save(
-        {name: {s: {"hold_out_error": e, "seconds": 1.0} for s, e in own.items()} for name, own in numbers.items()}
+        {
+            name: {s: {"hold_out_error": e, "seconds": 1.0, "machine": "A"} for s, e in own.items()}
+            for name, own in numbers.items()
+        }
     )
     assert ablation.main([*SMALL, "--seeds", "2", "--report", "--import", str(tmp_path / "trainings.csv")]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("no shifts")]

@@ -11,6 +11,8 @@ import pytest
 
 from experiments import speedrun
 from experiments.cli.app import UsageError
+from experiments.cli.environment import processor
+from experiments.cli.files import write_csv
 from experiments.train.cifar import PATCHED, CifarSettings
 from experiments.train.run import open_run
 from experiments.train.variants import Variants
@@ -40,6 +42,7 @@ def test_table_and_file(tmp_path, capsys):
     assert float(rows[1]["test_error"]) == pytest.approx(result["test_error"])
     assert float(rows[1]["test_error_mirrored"]) == pytest.approx(result["test_error_mirrored"])
     assert float(rows[1]["test_error_six_views"]) == pytest.approx(six_views(folder), abs=1e-9)
+    assert [row["machine"] for row in rows] == 2 * [processor()]
     errors = [float(row["test_error"]) for row in rows]
     mean = 100 - sum(errors) / 2
     spread = "(2)" if errors[0] == pytest.approx(errors[1]) else "± "  # so small networks may well err alike
@@ -72,6 +75,38 @@ def test_the_command_knows_the_trainings_of_docs():
     for row in rows:
         one = wanted[row["variant"]][int(row["seed"])]
         assert row["settings"] == there.fingerprint(row["variant"], one)
+
+
+@pytest.mark.parametrize(
+    ("machines", "minutes", "said"),
+    [
+        (["A", "A", "A"], "4.0 ± ", "Trained on A.\n"),
+        (
+            ["A", "B", "B"],
+            "5.0 (2)",
+            "Trained on B (2 of 3 trainings), A (1 of 3 trainings); minutes are of those on B.",
+        ),
+        (["A", None, "A"], "3.5 ± ", "a machine not recorded (1 of 3 trainings); minutes are of those on A."),
+        (["A", "B", "here"], "5.0 (1)", "minutes are of those on here."),
+    ],
+)
+def test_minutes_are_of_one_machine(machines, minutes, said, tmp_path, monkeypatch, capsys):
+    """Seeds took 2, 5 and 5 minutes, and accuracies count from everywhere.  Of a tie, this machine counts."""
+    monkeypatch.setattr(speedrun, "processor", lambda: "here")
+    args = speedrun.parser().parse_args([*SMALL, "--seeds", "3"])
+    wanted = {"relu-learned": speedrun.settings(args, "relu-learned")}
+    there = Variants(wanted, tmp_path, (*speedrun.ERRORS, "seconds"))
+    errors = dict.fromkeys(speedrun.ERRORS, 10.0)
+    took = [120.0, 300.0, 300.0]
+    rows = [
+        {"settings": there.fingerprint("relu-learned", one), "seconds": seconds, "machine": machine} | errors
+        for one, seconds, machine in zip(wanted["relu-learned"], took, machines, strict=True)
+    ]
+    write_csv(tmp_path / "known.csv", rows)
+    assert speedrun.main([*SMALL, "--seeds", "3", "--report", "--import", str(tmp_path / "known.csv")]) == 0
+    shown = capsys.readouterr().out
+    assert f"90.00 (3) 90.00 (3) 90.00 (3) {minutes}" in " ".join(shown.split())
+    assert said in shown
 
 
 def test_without_pytorch_it_says_so(monkeypatch, capsys):
