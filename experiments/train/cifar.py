@@ -151,9 +151,9 @@ OPTIONS = {
             "sgd, or muon: orthogonal steps for all filters but the last layer's, SGD for the rest", choices=OPTIMISERS
         ),
         "lr": Option("highest learning rate of the schedule"),
+        "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "momentum": Option("of sgd or muon"),
         "sgd_lr": Option("muon: the highest learning rate of what SGD trains; in sprint, of biases and beta alone"),
-        "warmup": Option("share of the steps during which the learning rate rises (not with the recipe paper)"),
         "last_lr": Option("muon: the highest learning rate of the last layer (default: that of all that SGD trains)"),
         "iterations": Option(
             "muon: of Newton and Schulz; with fewer, directions that have hardly any gradient move less"
