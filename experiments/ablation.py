@@ -24,6 +24,7 @@ from minicnn.data.catalogue import load
 
 MODULE = "experiments.ablation"
 SHORT = RECIPES["short"]["convpool"]
+OF_SGD = ("lr", "momentum", "weight_decay", "clip")
 NETWORKS = {"CReLU (half)": {"act": "crelu", "width": "half"}, "ReLU (base)": {"act": "relu", "width": "base"}}
 
 
@@ -43,7 +44,7 @@ class Change(NamedTuple):
 
 CHANGES = {
     "hour": Change("the recipe"),
-    "sgd": Change("SGD as in `short`", {"optimiser": "sgd", "lr": SHORT.lr, "weight_decay": SHORT.weight_decay}),
+    "sgd": Change("SGD as in `short`", {"optimiser": "sgd"} | {name: getattr(SHORT, name) for name in OF_SGD}),
     "not-centred": Change("filters not centred", {"centred": False}),
     "free-norms": Change("norms not kept", {"keep_norm": False}),
     "usual-start": Change("no looks-linear start", {"looks_linear": False}, only="crelu"),

@@ -30,7 +30,7 @@ from typing import Any
 
 from experiments.benchmarks.comparison import best_of, compare, competing
 from experiments.benchmarks.contenders import missing
-from experiments.benchmarks.networks import NetworkCase
+from experiments.benchmarks.networks import Network, NetworkCase
 from experiments.cli.app import argument_parser, command, counted, get_device, hint, run_main, usage_errors
 from experiments.cli.environment import processor, products
 from experiments.cli.values import check_numbers, several_of
@@ -92,8 +92,9 @@ def main(arguments: list[str]) -> int:
     if args.pytorch:
         timed = pytorch(first, first.subset or len(data.train_labels), args.rounds, compiled=args.compiled)
         if isinstance(timed, Table):
-            print(f"\n{timed.text()}\n\nMedians of {args.rounds} rounds, in turns, on the same cores, with SGD; the")
-            print("fastest variant of each.  A training takes longer than its steps: it makes batches, and evaluates.")
+            print(f"\n{timed.text()}\n\nSteps of {args.variants[0]}, with SGD, on {processor()}: medians of")
+            print(f"{counted(args.rounds, 'round')}, in turns, on the same cores; the fastest way of each.  A training")
+            print("takes longer than its steps: it makes batches, and evaluates.")
             atomic_write_text(args.out / STEPS, table_as_csv([timed]))
             print(f"Saved in {args.out}: {STEPS} has this table.")
         else:
@@ -137,7 +138,7 @@ def pytorch(one: CifarSettings, images: int, rounds: int, *, compiled: bool = Tr
         return "PyTorch is timed with the whole network alone, without --scale."
     if missing("torch"):
         return "PyTorch is not installed, so there is nothing to compare with: make parity installs it."
-    case = NetworkCase("sprint", one.batch, training=True)
+    case = NetworkCase("sprint", one.batch, training=True, network=Network(one.build_model))
     found = best_of(compare(case, competing("training", compiled=compiled), rounds))
     steps = one.epochs * -(-images // one.batch)
     heads = [Column("who", words=True), Column("ms per step", ".0f"), Column(f"minutes for {steps:,} steps", ".1f")]

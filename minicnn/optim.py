@@ -19,6 +19,7 @@ A rule is a function of arrays, `update`.  minicnn/fast may have a faster versio
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -356,7 +357,9 @@ class Muon(Optimiser):
     grow, all layers together, while a step of the same length means less and less to them: `keep_norm`.
 
     Decay is decoupled: a part of Q would not shrink the weights.  `clip` changes nothing but the weight of a step in v.
-    For a zero gradient the step is zero; one that is not finite spreads to the whole parameter, as with SGD.
+    Where u is zero, so is the step.  But a size means nothing to Q: after one gradient, zeros go on moving W by whole
+    steps until v has almost died away.  A gradient that is not finite, or too large to be squared (1e19 in float32),
+    makes the whole parameter NaN.
     """
 
     slots = ("velocity",)
@@ -376,15 +379,15 @@ class Muon(Optimiser):
         super().__init__(parameters, lr, weight_decay, clip)
         if not 0 <= momentum < 1:
             raise ValueError(f"Muon: momentum must be in [0, 1), got {momentum}")
-        if iterations < 1:
-            raise ValueError(f"Muon: needs at least one iteration, got {iterations}")
+        if not isinstance(iterations, numbers.Integral) or iterations < 1:
+            raise ValueError(f"Muon: iterations must be a whole number above 0, got {iterations}")
         for i, p in enumerate(self.parameters):
             if len(p.shape) < 2 or 0 in p.shape:
                 raise ValueError(
                     f"Muon: parameter {i} has shape {p.shape}, which is no matrix; "
                     "leave it to SGD or Adam: Together(Muon(...), SGD(...))"
                 )
-        self.momentum, self.iterations = float(momentum), iterations
+        self.momentum, self.iterations = float(momentum), int(iterations)
         self.centred, self.keep_norm = centred, keep_norm
 
     def _step_group(self, group: list[int], scale: Array | None, decay: float, lr: float, t: int) -> None:
@@ -429,7 +432,7 @@ def _ratio(a: Array, b: Array) -> Array:
 # in [0.002, 1] to [0.68, 1.21] in five steps: small ones grow fast, because a is large, and none settles at 1, which
 # does not matter here.
 QUINTIC = (3.4445, -4.7750, 2.0315)
-LEAST_NORM = 1e-7  # of a matrix: a smaller one is noise, and its step is as much smaller
+LEAST_NORM = 1e-7  # of a matrix: a smaller one starts with smaller singular values; below 1e-10 its steps shrink, too
 
 
 def orthogonal(matrices: Sequence[Array], iterations: int = 5) -> list[Array]:
@@ -449,15 +452,21 @@ def orthogonal(matrices: Sequence[Array], iterations: int = 5) -> list[Array]:
 
 
 def newton_schulz(u: Array, iterations: int) -> Array:
-    """`orthogonal` of a matrix, or of a stack of matrices (..., rows, columns) with no more rows than columns."""
+    """`orthogonal` of a matrix, or of a stack of matrices (..., rows, columns)."""
     if u.shape[-2] > u.shape[-1]:
-        return newton_schulz(u.T, iterations).T
+        return newton_schulz(u.swapaxes(-2, -1), iterations).swapaxes(-2, -1)
     a, b, c = QUINTIC
-    x = u / array_module(u).maximum((u * u).sum(axis=(-2, -1), keepdims=True) ** 0.5, LEAST_NORM)
+    x = u / divisors((u * u).sum(axis=(-2, -1), keepdims=True) ** 0.5)
     for _ in range(iterations):
         s = x @ x.swapaxes(-2, -1)
         x = a * x + (b * s + c * (s @ s)) @ x
     return x
+
+
+def divisors(norms: Array) -> Array:
+    """Norms to divide by; NaN for those that overflowed, since x / inf = 0 would hide it."""
+    xp = array_module(norms)
+    return xp.where(xp.isfinite(norms), xp.maximum(norms, LEAST_NORM), xp.nan)
 
 
 def _of_the_first(name: str) -> Any:

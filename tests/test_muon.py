@@ -118,12 +118,31 @@ def test_gradients_that_are_zero_tiny_or_not_finite(device):
         np.testing.assert_array_equal(stepped((2, 3), dtype, [np.zeros((2, 3))], device, lr=1.0), 1)
         tiny = stepped((2, 3), dtype, [np.full((2, 3), 1e-30)], device, lr=1.0)
         np.testing.assert_allclose(tiny, 1, atol=1e-15)
-        for bad in (np.nan, np.inf):
+        small, usual = (stepped((2, 3), dtype, [np.full((2, 3), size)], device, lr=1.0) for size in (1e-9, 1))
+        assert (np.abs(small - 1) > 0.5 * np.abs(usual - 1)).all()  # hardly smaller
+        for bad in (np.nan, np.inf, {"float32": 1e20, "float64": 1e200}[dtype]):  # the last has no square
             g = np.ones((2, 3))
             g[0, 1] = bad
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 for more in ({}, {"keep_norm": True}):
                     assert np.isnan(stepped((2, 3), dtype, [g], device, lr=1.0, **more)).all()
+
+
+@on_devices
+def test_zeros_after_a_gradient_go_on_moving_a_parameter(device):
+    """By whole steps: what is left of the velocity has another size, and Q ignores that."""
+    g = np.random.default_rng(0).normal(size=(4, 4))
+    before, after = (stepped((4, 4), "float64", [g] + n * [np.zeros((4, 4))], device, lr=0.1) for n in (30, 31))
+    first = stepped((4, 4), "float64", [g], device, lr=0.1)
+    assert np.linalg.norm(after - before) > 0.8 * np.linalg.norm(first - 1)
+
+
+def test_stacks_of_wide_and_of_tall_matrices():
+    u = np.random.default_rng(0).normal(size=(2, 3, 5, 4))
+    for stack in (u, u.swapaxes(-2, -1)):
+        found = newton_schulz(stack, 5)
+        for index in np.ndindex(2, 3):
+            np.testing.assert_allclose(found[index], newton_schulz(stack[index], 5), atol=1e-12)
 
 
 def test_decay_shrinks_weights_by_itself():
@@ -151,7 +170,8 @@ def test_the_same_bits_on_any_number_of_threads():
         (lambda: Muon([Parameter(np.ones((2, 2))), Parameter(np.ones(()))], lr=0.1), "parameter 1 has shape"),
         (lambda: Muon([Parameter(np.ones((0, 2)))], lr=0.1), "which is no matrix"),
         (lambda: Muon([Parameter(np.ones((2, 2)))], lr=0.1, momentum=1.0), "momentum must be in"),
-        (lambda: Muon([Parameter(np.ones((2, 2)))], lr=0.1, iterations=0), "at least one iteration"),
+        (lambda: Muon([Parameter(np.ones((2, 2)))], lr=0.1, iterations=0), "a whole number above 0, got 0"),
+        (lambda: Muon([Parameter(np.ones((2, 2)))], lr=0.1, iterations=2.5), "a whole number above 0, got 2.5"),
         (lambda: Together(), "got no optimisers"),
     ],
 )

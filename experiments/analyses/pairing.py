@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +21,9 @@ from minicnn.analysis.pairing import (
     Comparison,
     Pairing,
     compare,
+    cosine_of_halves,
     cosine_with,
+    effective_dimensions,
     expected_mu,
     pairing,
     random_mu,
@@ -60,9 +61,10 @@ class Layer(NamedTuple):
     name: str
     filters: np.ndarray
     pairs: Pairing
-    null: np.ndarray  # (draws, K): mu of random filters, drawn as the layer started if that was at random
+    null: np.ndarray  # (draws, K): mu of random filters
     comparison: Comparison
     expected: float  # E mu of such random directions
+    halves: float | None  # the correlation that the halves of their channels have, if the layer started as opposites
     start: str
     kept: float | None  # the mean cosine of a filter with its start, where that is known
 
@@ -79,7 +81,7 @@ class Layer(NamedTuple):
         values = self.comparison._asdict()
         for key in ("quantiles", "null_quantiles"):
             values[key] = {f"{q:g}": value for q, value in zip(QUANTILES, values[key], strict=True)}
-        return values | {"start": self.start, "cosine_with_start": self.kept}
+        return values | {"start": self.start, "halves": self.halves, "cosine_with_start": self.kept}
 
     def rows(self) -> list[dict[str, Any]]:
         """For pairing.csv: one row per filter."""
@@ -99,11 +101,12 @@ COLUMNS: Columns = {
     Column("KS", ".2f"): "comparison.ks",
     Column("p", ".1g"): "comparison.p_value",
     "start": "start",
+    Column("halves", ".2f"): "halves",
     Column("cosine with start", ".2f"): "kept",
 }
 BEHIND = {
     OPPOSITES: "Layers that start as opposites have, on the second half of their channels, minus the weights of the "
-    "first: their random filters are drawn so, too.",
+    "first. What is left of that, as the negative correlation of the two halves, their random filters have, too.",
     PATTERNS: "A layer that starts as patterns has them with both signs if its activation drops one: its pairs need "
     "not be learned, and random filters say nothing about it.",
 }
@@ -159,19 +162,21 @@ def finding(source: Source, request: Request) -> Finding:
 def measure(source: Source, name: str, request: Request) -> Layer:
     """One layer beside random filters of its shape.
 
-    Where the second half of the channels started as minus the first, cosines are those of one half, so the random
-    filters have half of the channels.
+    Where the second half of the channels started as minus the first, cosines were those of half as many dimensions.
+    The random filters have what is left of that; a positive correlation was learned, and they do not have it.
     """
     w, groups, start = source.layers[name], request.args.groups.get(name, 1), source.start_of(name)
     stream = Stream(request.args.seed).child("random filters", name)
-    kh, kw, channels, filters = w.shape
-    drawn = (kh, kw, channels // 2 if start == OPPOSITES else channels, filters)
+    halves = min(0.0, cosine_of_halves(w)) if start == OPPOSITES else None
+    alike = {"halves": halves or 0.0}
     try:
         pairs = pairing(request.device.put(w), groups=groups)
-        null = random_mu(drawn, groups=groups, draws=request.args.draws, stream=stream, device=request.device)
+        null = random_mu(
+            w.shape, **alike, groups=groups, draws=request.args.draws, stream=stream, device=request.device
+        )
         comparison = compare(pairs.mu, null)
     except ValueError as error:
         raise UsageError(f"{name} {w.shape}: {error}") from None
     kept = float(np.nanmean(cosine_with(w, source.start[name]))) if name in source.start else None
-    expected = expected_mu(filters // groups, math.prod(drawn[:3]))
-    return Layer(name, w, pairs, null, comparison, expected, start, kept)
+    expected = expected_mu(w.shape[3] // groups, effective_dimensions(w.shape, **alike))
+    return Layer(name, w, pairs, null, comparison, expected, halves, start, kept)

@@ -46,10 +46,13 @@ PROBED = 16  # images whose logits are compared with those in float64
 
 
 class NetworkCase:
-    """A network with a batch: a contender makes a training step (loss, gradients, SGD), or computes the logits."""
+    """A network with a batch: a contender makes a training step (loss, gradients, SGD), or computes the logits.
 
-    def __init__(self, name: str, batch: int | None = None, *, training: bool):
-        self.name, self.network, self.training = name, MODELS[name], training
+    The network is the one of that name in MODELS, or another that is given.
+    """
+
+    def __init__(self, name: str, batch: int | None = None, *, training: bool, network: Network | None = None):
+        self.name, self.network, self.training = name, network or MODELS[name], training
         self.kind = "training" if training else "inference"
         self.batch = self.network.batch if batch is None else batch
         self.x, self.labels = noise(self.network, self.batch)
@@ -63,7 +66,9 @@ class NetworkCase:
         three batches of 16 images their error, over the largest, was 9e-6, 2e-3 and 2e-2 in PyTorch, 2e-2, 3e-3 and
         5e-3 with our Winograd, 5e-6, 5e-6 and 1e-3 with our im2col: it tells more about the batch than about the sums.
         """
-        return NetworkCase(self.name, min(self.batch, PROBED), training=False) if self.training else self
+        if not self.training:
+            return self
+        return NetworkCase(self.name, min(self.batch, PROBED), training=False, network=self.network)
 
     def exact(self) -> list[np.ndarray]:
         """The logits of the first images, by the textbook in float64."""

@@ -33,8 +33,8 @@ def figure2(context: Context) -> Parts:
 
 
 STARTS = {
-    OPPOSITES: "layers behind CReLU start with minus the weights of the first half of their channels on the second, "
-    "and so do the random filters beside them",
+    OPPOSITES: "layers behind CReLU start with minus the weights of the first half of their channels on the second; "
+    "what is left of that, as a negative correlation, the random filters beside them have, too",
     PATTERNS: "conv1 starts as patterns of the images, with both signs if its activation drops one: its pairs need not "
     "be learned, so it has no difference",
 }

@@ -226,7 +226,10 @@ class CifarSettings(Settings):
         if values["optimiser"] == "muon" and values["sgd_lr"] is None:
             values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
         if values["optimiser"] == "sgd":  # without what is Muon's in the recipe
-            values |= {name: Recipe._field_defaults[name] for name in OF_MUON} | given
+            own = recipes[values["recipe"]]
+            rates = {"lr": own.sgd_lr, "momentum": Recipe._field_defaults["momentum"]}
+            values |= {name: Recipe._field_defaults[name] for name in OF_MUON}
+            values |= (rates if own.optimiser == "muon" else {}) | given
         if values["shift"] == 0:
             values |= {"reflect": False} | given
         if network == "vgg" and values["act"] != "relu" and "at" not in given:

@@ -86,16 +86,53 @@ def repeats_itself(w: np.ndarray) -> bool:
     return w.shape[2] % 2 == 0 and np.array_equal(w[:, :, :half], -w[:, :, half:])
 
 
+def cosine_of_halves(w: np.ndarray) -> float:
+    """The cosine of the first half of the channels of filters (kh, kw, C, K) with the second: the mean over filters.
+
+    Filters of which a half is zero do not count; 0 if there are no others.
+    """
+    cosines = cosine_with(*np.split(w, 2, axis=2))
+    known = cosines[np.isfinite(cosines)]
+    return float(np.clip(known.mean(), -1, 1)) if known.size else 0.0
+
+
 def random_mu(
-    shape: tuple[int, ...], *, groups: int = 1, draws: int = 20, stream: Stream, device: str | Device = CPU
+    shape: tuple[int, ...],
+    *,
+    halves: float = 0.0,
+    groups: int = 1,
+    draws: int = 20,
+    stream: Stream,
+    device: str | Device = CPU,
 ) -> np.ndarray:
-    """mu of `draws` banks of Gaussian filters of a shape (kh, kw, C, K): (draws, K)."""
-    banks = (stream.at(draw).generator().standard_normal(shape) for draw in range(draws))
+    """mu of `draws` banks of Gaussian filters of a shape (kh, kw, C, K): (draws, K).
+
+    halves    the correlation of the first half of the channels with the second; 0, unless a network starts with one
+    """
+    if not -1 <= halves <= 1 or (halves and shape[2] % 2):
+        raise ValueError(f"random_mu: halves is a correlation of two halves, got {halves} for {shape[2]} channels")
+
+    def bank(draw: int) -> np.ndarray:
+        w = stream.at(draw).generator().standard_normal(shape)
+        if halves:
+            first, second = np.split(w, 2, axis=2)
+            second[...] = halves * first + (1 - halves**2) ** 0.5 * second
+        return w
+
     where = as_device(device)
-    return np.stack([pairing(where.put(bank), groups=groups).mu for bank in banks])
+    return np.stack([pairing(where.put(bank(draw)), groups=groups).mu for draw in range(draws)])
 
 
-def expected_mu(filters: int, dimensions: int) -> float:
+def effective_dimensions(shape: tuple[int, ...], halves: float = 0.0) -> float:
+    """How many dimensions filters (kh, kw, C, K) have, if the halves of their channels are correlated.
+
+    tr(S)^2 / tr(S^2) of their covariance S: kh kw C / (1 + halves^2), so half of them if one half repeats the other.
+    """
+    kh, kw, channels, _ = shape
+    return kh * kw * channels / (1 + halves**2)
+
+
+def expected_mu(filters: int, dimensions: float) -> float:
     """E mu of random directions, by an integral.
 
     mu_i is the least of K - 1 independent cosines, and (1 + cosine) / 2 has the law Beta((D-1)/2, (D-1)/2), so

@@ -67,6 +67,8 @@ def identity_behind_crelu(shape: tuple[int, ...], rng: np.random.Generator) -> n
     All have length 1 and, as with `looks_linear`, opposite weights for the two halves.
     """
     *size, c, filters = shape
+    if c % 2:
+        raise ValueError(f"identity_behind_crelu: CReLU gives an even number of channels, this layer has {c}")
     w = identity_first((*size, c // 2, filters), rng)
     return np.concatenate([w, -w], axis=-2) / math.sqrt(2)
 

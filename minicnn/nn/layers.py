@@ -80,8 +80,15 @@ class Conv2d(Module):
         by their opposites if an activation follows that needs those; filters that are left stay as they are.
         """
         (kh, kw, c, f), patches = self.weight.shape, self.weight.data.size // self.weight.shape[3]
+        if images.ndim != 4 or images.shape[3] != c or min(images.shape[1] - kh, images.shape[2] - kw) < 0:
+            raise ValueError(f"Conv2d.whiten: needs images (N, H, W, {c}) of {kh}x{kw} or more, got {images.shape}")
         windows = np.lib.stride_tricks.sliding_window_view(images, (kh, kw), axis=(1, 2))  # (N, H', W', C, kh, kw)
         x = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, patches).astype(np.float64)
+        if len(x) <= patches or not np.isfinite(x).all():
+            raise ValueError(
+                f"Conv2d.whiten: needs more than {patches} patches, all of finite numbers, got {len(x)}"
+                + (": give it more images" if len(x) <= patches else ", some with NaN or inf")
+            )
         values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))  # in ascending order
         found = (vectors / np.sqrt(values + eps))[:, ::-1][:, : f // 2 if opposites else f]
         found = np.concatenate([found, -found], axis=1) if opposites else found

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from minicnn.analysis.pairing import compare, cosine_with, expected_mu, pairing, random_mu
+from minicnn.analysis.pairing import (
+    compare,
+    cosine_of_halves,
+    cosine_with,
+    effective_dimensions,
+    expected_mu,
+    pairing,
+    random_mu,
+)
 from minicnn.random import Stream
 from tests.devices import on_devices
 from tests.outside import ALEXNET, needs
@@ -93,6 +101,32 @@ def test_the_expectation_where_it_is_known():
     assert expected_mu(3, 2) == pytest.approx(-4 / np.pi**2, abs=1e-4)
     with pytest.raises(ValueError, match="2 filters"):
         expected_mu(1, 5)
+
+
+@pytest.mark.parametrize("halves", [-1.0, -0.6])
+def test_random_filters_whose_halves_are_correlated(halves):
+    """As other code draws and pairs them; if one half repeats the other, as with half of the dimensions."""
+    other, means = np.random.default_rng(1), []
+    for _ in range(10):
+        a, b = other.multivariate_normal([0, 0], [[1, halves], [halves, 1]], size=(18, 40)).transpose(2, 0, 1)
+        phi = np.concatenate([a, b]).T
+        phi /= np.sqrt((phi**2).sum(1, keepdims=True))
+        means.append(np.mean([min(phi[i] @ phi[j] for j in range(40) if j != i) for i in range(40)]))
+    found = random_mu((3, 3, 4, 40), halves=halves, draws=10, stream=Stream(0)).mean()
+    assert found == pytest.approx(np.mean(means), abs=0.01)
+    plain = random_mu((3, 3, 4, 40), draws=10, stream=Stream(0)).mean()
+    assert found < plain - 0.03
+    assert expected_mu(40, effective_dimensions((3, 3, 4, 40), halves)) == pytest.approx(found, abs=0.015)
+    assert effective_dimensions((3, 3, 4, 40), -1.0) == 18
+    with pytest.raises(ValueError, match="a correlation of two halves, got -0.5 for 3 channels"):
+        random_mu((3, 3, 3, 40), halves=-0.5, stream=Stream(0))
+
+
+def test_the_cosine_of_the_halves_of_filters():
+    """Of (3, 4) with (6, 8) it is 1, with (-4, 3) 0; of zeros there is none."""
+    w = np.array([[3.0, 4, 6, 8], [3, 4, -4, 3], [1, 2, 0, 0]]).T.reshape(1, 1, 4, 3)
+    assert cosine_of_halves(w) == pytest.approx(0.5)
+    assert cosine_of_halves(0 * w) == 0
 
 
 def test_random_filters_pass_the_test_and_planted_pairs_do_not():

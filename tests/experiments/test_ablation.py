@@ -10,6 +10,7 @@ import pytest
 
 from experiments import ablation
 from experiments.cli.app import UsageError
+from experiments.train.cifar import RECIPES
 from experiments.train.variants import Variants
 from minicnn.precision import PRECISION
 from tests.fast.native.ways import needs_compiler
@@ -120,6 +121,15 @@ def test_every_change_is_one():
         assert (changed != usual or bool(ablation.CHANGES[name].idea)) == (name != "hour")
         for own in changed:
             own[0].check()
+
+
+def test_the_row_of_sgd_trains_as_the_recipe_short():
+    args, short = ablation.parser().parse_args([]), RECIPES["short"]["convpool"]
+    for network in ablation.NETWORKS:
+        one = ablation.settings(args, network, "sgd")[0]
+        assert (one.optimiser, one.momentum, one.lr, one.weight_decay, one.clip) == ("sgd", 0.9, 0.04, 5e-4, 2.0)
+        assert one.lr == short.lr
+        assert one.shift == 2  # the rest is that of hour
 
 
 def test_nonsense_is_refused(capsys):

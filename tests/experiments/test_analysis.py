@@ -115,8 +115,8 @@ def by_hour(folder):
 
 
 def test_pairs_that_a_recipe_starts_with_are_told_from_learned_ones(by_hour, tmp_path, capsys):
-    """conv1 starts as patterns.  Behind CReLU, the second half of the channels starts as minus the first: cosines are
-    those of half as many dimensions.  Behind ReLU, layers start at random."""
+    """conv1 starts as patterns.  Behind CReLU, the second half of the channels starts as minus the first: one epoch
+    leaves nearly half as many dimensions.  Behind ReLU, layers start at random."""
     runs = [word for act in ("relu", "crelu") for word in ("--run", str(by_hour / f"hour-{act}"))]
     assert pairing.main([*runs, "--draws", "2", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
@@ -126,7 +126,13 @@ def test_pairs_that_a_recipe_starts_with_are_told_from_learned_ones(by_hour, tmp
     assert [layer["cosine_with_start"] is None for layer in crelu.values()] == [True, *[False] * 7]
     kh, kw, channels, filters = map(int, re.findall(r"^conv2 +(\d+)x(\d+)x(\d+)x(\d+)", out, re.M)[1])
     expected = float(re.findall(r"^conv2 +\S+ +\S+ +\S+ +(\S+)", out, re.M)[1])
-    assert expected == pytest.approx(expected_mu(filters, kh * kw * channels // 2), abs=6e-4)
+    halves = crelu["conv2"]["halves"]
+    w = load(by_hour / "hour-crelu" / "checkpoint.npz")[0]["model/conv2.weight"]
+    first, second = w[:, :, : channels // 2].reshape(-1, filters), w[:, :, channels // 2 :].reshape(-1, filters)
+    cosines = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in zip(first.T, second.T, strict=True)]
+    assert halves == pytest.approx(np.mean(cosines), abs=1e-5)
+    assert -1 <= halves < -0.5
+    assert expected == pytest.approx(expected_mu(filters, kh * kw * channels / (1 + halves**2)), abs=6e-4)
     assert "minus the weights of the first" in " ".join(out.split())
 
 

@@ -1,5 +1,6 @@
 """The demo on textures, small."""
 
+import json
 import shlex
 import sys
 from unittest import mock
@@ -24,6 +25,14 @@ def test_the_demo_runs_and_runs_again(tmp_path, monkeypatch, capsys):
         assert "prove nothing" in out
     for name in ("curves.png", "predictions.png"):
         assert (tmp_path / "runs" / "demo" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_trains_by_the_best_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert demo.main([*SMALL, "--dataset", "textures"]) == 0
+    found = [json.loads(path.read_text())["settings"] for path in sorted(tmp_path.glob("runs/demo/*/config.json"))]
+    assert {(s["act"], s["width"]) for s in found} == {("relu", "base"), ("crelu", "half")}
+    assert {(s["recipe"], s["optimiser"]) for s in found} == {("hour", "muon")}
 
 
 def test_offline_it_says_so_and_goes_on_with_textures(tmp_path, monkeypatch, capsys):

@@ -70,6 +70,7 @@ def test_every_part_of_a_recipe_can_be_changed_and_written_as_options():
     assert " ".join(s.as_options()) == "--act crelu --recipe hour --smoothing 0.2 --no-alternate --no-looks-linear"
     other = CifarSettings.of(recipe="hour", optimiser="sgd")
     assert (other.sgd_lr, other.keep_norm) == (None, False)
+    assert (other.lr, other.momentum) == (0.04, 0.9)  # of what SGD trains in hour, and not Muon's 0.05 and 0.8
     other.check()
     with pytest.raises(ValueError, match="--keep-norm is for --optimiser muon"):
         CifarSettings.of(keep_norm=True).check()

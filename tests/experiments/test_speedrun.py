@@ -122,9 +122,12 @@ def test_minutes_of_a_training_follow_from_its_steps(monkeypatch):
     seconds = {"ours": ("ours", 1.5), "PyTorch, a": ("PyTorch", 3.0), "PyTorch, b": ("PyTorch", 2.0)}
     found = {name: {"family": family, "seconds": took} for name, (family, took) in seconds.items()}
     monkeypatch.setattr(speedrun, "missing", lambda framework: [])
-    monkeypatch.setattr(speedrun, "NetworkCase", lambda *args, **options: None)
-    monkeypatch.setattr(speedrun, "compare", lambda *args: {"contenders": found})
-    table = speedrun.pytorch(CifarSettings.of(model="sprint"), 50_001, 1)
+    timed = []
+    monkeypatch.setattr(speedrun, "compare", lambda case, *args: timed.append(case) or {"contenders": found})
+    table = speedrun.pytorch(CifarSettings.of(model="sprint", act="relu"), 50_001, 1)
+    (case,) = timed
+    assert case.batch == 2000
+    assert case.network.build()["conv1"].weight.shape == (2, 2, 3, 24)  # of this variant; CReLU has 12 filters
     assert [column.head for column in table.columns] == ["who", "ms per step", "minutes for 260 steps"]
     assert table.rows == [["ours", 1500, pytest.approx(6.5)], ["PyTorch", 2000, pytest.approx(260 / 30)]]
 

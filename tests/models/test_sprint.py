@@ -96,3 +96,22 @@ def test_filters_that_are_left_stay_as_they_are():
     np.testing.assert_array_equal(many.weight.data[..., 27:54], -many.weight.data[..., :27])
     np.testing.assert_array_equal(few.weight.data[..., :2], many.weight.data[..., :2])
     np.testing.assert_array_equal(few.weight.data[..., 2:4], -many.weight.data[..., :2])
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (IMAGES[:, :, :, :1], r"images \(N, H, W, 3\) of 3x3 or more, got"),
+        (IMAGES.transpose(0, 3, 1, 2), r"images \(N, H, W, 3\) of 3x3 or more, got"),
+        (IMAGES[0], r"images \(N, H, W, 3\) of 3x3 or more, got"),
+        (IMAGES[:, :2], r"images \(N, H, W, 3\) of 3x3 or more, got"),
+        (IMAGES[:1, :5, :5], "more than 27 patches, all of finite numbers, got 9: give it more images"),
+        (np.full_like(IMAGES, np.nan), "some with NaN or inf"),
+    ],
+)
+def test_images_that_whiten_nothing_are_refused(images, message):
+    conv = nn.Conv2d(3, 27, 3).initialise(0)
+    before = conv.weight.data.copy()
+    with pytest.raises(ValueError, match=message):
+        conv.whiten(images, opposites=False)
+    np.testing.assert_array_equal(conv.weight.data, before)

@@ -414,6 +414,8 @@ def test_behind_crelu_the_first_filters_pass_on_what_entered_it():
     np.testing.assert_allclose((w * w).sum(axis=(0, 1, 2)), 1)
     np.testing.assert_allclose(ops.conv2d(ops.crelu(x), w, pad=1)[..., :4], x / 2**0.5)
     np.testing.assert_array_equal(w[:, :, 4:], -w[:, :, :4])
+    with pytest.raises(ValueError, match="even number of channels, this layer has 5"):
+        init.identity_behind_crelu((3, 3, 5, 6), Stream(0).generator())
 
 
 def test_schemes_fit_linear_layers():

@@ -14,7 +14,7 @@ import numpy as np
 from minicnn.backend import Array, array_module, device_of
 from minicnn.fast.cuda.kernels import launch
 from minicnn.fast.cuda.update import Rows, table
-from minicnn.optim import LEAST_NORM, QUINTIC, Muon, longer
+from minicnn.optim import QUINTIC, Muon, divisors, longer
 
 COLUMN_SHARES = 32  # threads that share the sum of a column
 NORM_SHARES = 1 << 10  # and those that share the norm of a parameter
@@ -47,7 +47,7 @@ def muon(rule: Muon, rows: Rows, scale: Array | None, decay: float, lr: float, t
 def orthogonal(stack: Array, iterations: int) -> Array:
     """optim.newton_schulz of a stack, which it changes; the sums of matrices in one launch each."""
     a, b, c = QUINTIC
-    x = stack / array_module(stack).maximum((stack * stack).sum(axis=(1, 2), keepdims=True) ** 0.5, LEAST_NORM)
+    x = stack / divisors((stack * stack).sum(axis=(1, 2), keepdims=True) ** 0.5)
     for _ in range(iterations):
         s = x @ x.swapaxes(1, 2)
         square = s @ s
