@@ -30,7 +30,7 @@ from experiments.cli.files import locked
 from experiments.cli.ranks import cluster_executor
 from experiments.cli.values import result_folder
 from experiments.report.context import Context
-from experiments.report.page import write_report
+from experiments.report.page import check_tables, write_report
 from experiments.reproduction.commands import Resources, resources
 from experiments.reproduction.execute import Executor, summary
 from experiments.reproduction.export import export
@@ -162,6 +162,8 @@ def reproduce(
     pool: Pool | None = None,
 ) -> int:
     steps = steps_of(targets, scale, means.files)
+    if args.export and not args.report:
+        check_tables(exported(args.export, scale, records, means), targets)
     plan: list[Status] = []
     outcomes: list[Status] = []
     with StopSignal() as stop:
@@ -186,14 +188,18 @@ def reproduce(
         if args.export:
             runs, analyses = export(records, steps, args.export)
             unpacked.cache_clear()  # it may be an archive that was imported, too
-            exported = Records(args.export, [args.export, *records.roots])
-            write_report(Context(args.export, scale, exported, means.files, embed=False), targets, line, keep=True)
+            write_report(exported(args.export, scale, records, means), targets, line, keep=True)
             print(f"exported {counted(runs, 'run')} and {counted(analyses, 'analysis', 'analyses')} to {args.export}")
         if stop():
             print(f"interrupted; to continue:\n\n  {line}", file=sys.stderr)
             return 130
     unusable = any(step.name in records.problems for step in steps)
     return 1 if unusable or any(outcome.state == FAILED for outcome in outcomes) else 0
+
+
+def exported(archive: Path, scale: Scale, records: Records, means: Resources) -> Context:
+    """What the report in an archive is made from: what is there, and what was done here."""
+    return Context(archive, scale, Records(archive, [archive, *records.roots]), means.files, embed=False)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ A rule is a function of arrays, `update`.  minicnn/fast may have a faster versio
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -379,7 +378,7 @@ class Muon(Optimiser):
         super().__init__(parameters, lr, weight_decay, clip)
         if not 0 <= momentum < 1:
             raise ValueError(f"Muon: momentum must be in [0, 1), got {momentum}")
-        if not isinstance(iterations, numbers.Integral) or iterations < 1:
+        if iterations < 1 or iterations != int(iterations):
             raise ValueError(f"Muon: iterations must be a whole number above 0, got {iterations}")
         for i, p in enumerate(self.parameters):
             if len(p.shape) < 2 or 0 in p.shape:

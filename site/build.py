@@ -23,6 +23,10 @@ sys.path.insert(0, str(SITE))
 CARDS = "minicnn/models/weights"  # what the trained networks are
 NO_PAGES = ("*.csv", "*.npz", "*.json", "*.html", "*.py", "__pycache__")
 TOP = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+REPORTS = {
+    ROOT / "docs" / "results" / "report.html": "report.html",
+    ROOT / "docs" / "hours" / "report.html": "hours/report.html",
+}
 EXPLORER = ("--weights", "crelu-half", "--beside", "relu-base")  # the networks that come with minicnn
 FIRST = ("tour", "architecture", "conventions", "paper_map", "reproduce", "recipes")  # documents, in this order
 
@@ -99,8 +103,8 @@ def mended(text: str, folder: Path) -> str:
         if mark or not target or "://" in target or target.startswith("mailto:"):
             return found[0]
         path = (ROOT / folder / target).resolve()
-        if path.name == "report.html":
-            return f'<a href="{"../" * len(folder.parts)}report.html">{words}</a>'
+        if path in REPORTS:
+            return f'<a href="{"../" * len(folder.parts)}{REPORTS[path]}">{words}</a>'
         if path.suffix == ".md" and path.exists():
             return found[0]
         return words
@@ -143,9 +147,14 @@ def write_extra(source: Path) -> dict[str, str]:
     """Whole pages: {file: words}."""
     extra = source / "_extra"
     extra.mkdir()
-    found = {"report.html": "The report: every table and figure, beside the paper's"}
-    shutil.copy(ROOT / "docs" / "results" / "report.html", extra)
-    shutil.copytree(ROOT / "docs" / "results" / "analyses", extra / "analyses", ignore=shutil.ignore_patterns("*.csv"))
+    found = {}
+    for (report, name), words in zip(REPORTS.items(), ("narrow networks", "networks of full width"), strict=True):
+        if report.exists():
+            (extra / name).parent.mkdir(exist_ok=True)
+            shutil.copy(report, extra / name)
+            pictures = extra / Path(name).parent / "analyses"
+            shutil.copytree(report.parent / "analyses", pictures, ignore=shutil.ignore_patterns("*.csv"))
+            found[name] = f"The report on {words}: every table and figure, beside the paper's"
     made = subprocess.run(
         [sys.executable, "-m", "experiments.explore", *EXPLORER, "--out", str(extra / "explore.html")],
         cwd=ROOT,

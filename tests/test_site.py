@@ -60,6 +60,7 @@ def test_no_line_of_a_source_file_is_lost(path):
 
 def test_links_to_what_is_no_page_become_words():
     text = "[a](tour.md#x) ![b](figures/b.svg) [c](results/runs.json) [d](results/report.html) [e](https://e.org)"
+    assert build.mended("[d](report.html)", Path("docs/hours")) == '<a href="../../hours/report.html">d</a>'
     assert build.mended(text, Path("docs")) == (
         '[a](tour.md#x) ![b](figures/b.svg) c <a href="../report.html">d</a> [e](https://e.org)'
     )

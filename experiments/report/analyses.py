@@ -26,11 +26,14 @@ def table6(context: Context) -> Parts:
 
     def show(networks: Repeats) -> Parts:
         words = f"Signed cosines of the outgoing weights of pairs, by layer{networks.seed}"
+        linear = getattr(networks.of[0].settings, "looks_linear", False)
+        start = [note("By the recipe, the two phases of a filter start with opposite weights: signed cosines of -1.")]
         caption = f"Table 6: cosines of outgoing weights, {title(networks)}"
         return [
             Table(heads, _correlations(networks), caption, "Table 6"),
             _by_depth(networks),
             context.picture(networks.first[1] / "correlation.png", words),
+            *(start if linear else []),
         ]
 
     words = (

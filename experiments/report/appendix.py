@@ -174,4 +174,5 @@ def _environment(values: Any) -> str:
         return "unknown"
     programs = [f"{name} {values[key]}" for key, name in PROGRAMS.items() if key in values]
     system = str(values.get("platform", "an unknown system")).partition("-")[0]
-    return ", ".join([*programs, system, f"{values.get('cores', '?')} cores", f"device {values.get('device', '?')}"])
+    machine = [system, str(values.get("processor", "an unknown processor")), f"{values.get('cores', '?')} cores"]
+    return ", ".join([*programs, *machine, f"device {values.get('device', '?')}"])

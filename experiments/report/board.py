@@ -114,7 +114,9 @@ def tally(parts: Parts) -> Html | None:
     found = [
         tag("span", f"{number} {words}", class_=f"verdict {kind}") for (words, kind), number in counts.most_common()
     ]
-    return tag("p", f"{len(first.rows)} questions of the paper: ", *found, link("the board", "#brief"), class_="tally")
+    interim = " (some answers are interim)" if any("interim" in str(sure) for *_, sure in first.rows) else ""
+    asked = f"{len(first.rows)} questions of the paper{interim}: "
+    return tag("p", asked, *found, link("the board", "#brief"), class_="tally")
 
 
 def table(how: str, asked: Sequence[Question]) -> Table:

@@ -212,7 +212,8 @@ def section_41(context: Context) -> Parts:
             folds = f", {len(group.trainings[0].parts)} folds" if group.unit == "folds" else ""
             name = f"{group.label}, {data_name(group.settings.dataset)}{folds}"
             lines.append([name, *ours, against, row.single - row.train])
-        reduced |= dict.fromkeys(family[0].settings.reductions)
+        if any(group.finished for group in family):
+            reduced |= dict.fromkeys(family[0].settings.reductions)
     heads = [Column("network"), Column("train %", ".2f"), Column("test %", ".2f"), Column("gap, points", ".2f")]
     heads += [Column("minus ReLU (base)", "+.2f"), Column("paper's gap", ".2f")]
     words = (

@@ -54,8 +54,13 @@ class Context:
     embed: bool = True
 
     def address(self, folder: Path) -> str | None:
-        """A relative link to the folder of a run or analysis; None if it is in an archive, which has no folders."""
+        """A relative link to the folder of a run or analysis; None if it is in an archive, which has no folders.
+
+        A report that travels links to nothing outside of its own folder.
+        """
         source = self.records.source(folder)
+        if not self.embed and not folder.resolve().is_relative_to(self.home.resolve()):
+            return None
         if source is None or folder.is_relative_to(source):
             return quote(os.path.relpath(folder, self.home).replace(os.sep, "/")) + "/"
         return None

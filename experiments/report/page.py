@@ -17,6 +17,7 @@ from experiments.tables.table import Table, file_name, write_csv
 from minicnn.checkpoint import atomic_write_text
 
 Part = Html | Table | Fold
+Sections = dict[str, tuple[str, Parts]]  # by name: title and content
 NAME, TABLES = "report.html", "tables"
 IDEA = (
     "The idea: a filter answers with positive and negative numbers. ReLU drops the negative ones; CReLU passes both "
@@ -49,24 +50,50 @@ def write_report(context: Context, targets: Sequence[Target], command: str, *, k
     keep    do not replace a report with one that lacks some of its tables
     """
     sections = sections_of(context, targets, command)
+    tables = tables_of(sections)
+    if keep and (lost := sorted(old_tables(context) - by_series(tables).keys())):
+        raise UsageError(
+            f"{context.home / TABLES} has tables that this report lacks, so the report there was left unchanged: "
+            f"{', '.join(lost)}.  Name their targets too (--report runs nothing), or remove them"
+        )
     context.home.mkdir(parents=True, exist_ok=True)
-    write_tables([table for _, parts in sections.values() for table in tables_in(parts)], context, keep)
+    write_tables(tables, context)
     atomic_write_text(context.home / NAME, page(context, sections))
     return context.home / NAME
 
 
-def write_tables(tables: Sequence[Table], context: Context, keep: bool) -> None:
-    """One CSV file per series of tables, and all as Markdown; old CSV files are removed, or with `keep` an error."""
-    folder = context.home / TABLES
+def check_tables(context: Context, targets: Sequence[Target]) -> None:
+    """UsageError if a report with `keep` would be refused whatever is still trained: better before that than after."""
+    if not (old := old_tables(context)):
+        return
+    if lost := sorted(old - by_series(tables_of(sections_of(context, targets, ""))).keys()):
+        raise UsageError(
+            f"{context.home / TABLES} has tables that a report on these targets would lack: {', '.join(lost)}.  "
+            "Name their targets too, or export to another folder; nothing was done"
+        )
+
+
+def tables_of(sections: Sections) -> list[Table]:
+    return [table for _, parts in sections.values() for table in tables_in(parts)]
+
+
+def old_tables(context: Context) -> set[str]:
+    """The files of the tables that are there."""
+    return {path.name for path in (context.home / TABLES).glob("*.csv")}
+
+
+def by_series(tables: Sequence[Table]) -> dict[str, list[Table]]:
+    """By the name of their file."""
     series: dict[str, list[Table]] = {}
     for table in tables:
         series.setdefault(f"{file_name(table.series or table.caption)}.csv", []).append(table)
-    old = {path.name for path in folder.glob("*.csv")} - series.keys()
-    if keep and old:
-        raise UsageError(
-            f"{folder} has tables that this report lacks, so the report there was left unchanged: "
-            f"{', '.join(sorted(old))}.  Name their targets too (--report runs nothing), or remove them"
-        )
+    return series
+
+
+def write_tables(tables: Sequence[Table], context: Context) -> None:
+    """One CSV file per series of tables, and all as Markdown; old CSV files are removed."""
+    folder, series = context.home / TABLES, by_series(tables)
+    old = old_tables(context) - series.keys()
     folder.mkdir(parents=True, exist_ok=True)
     for name, of_one in series.items():
         atomic_write_text(folder / name, write_csv(of_one))
@@ -88,9 +115,6 @@ def shown(part: Part) -> Html:
     if isinstance(part, Fold):
         return tag("details", tag("summary", part.summary), [shown(inner) for inner in part.parts])
     return part.html() if isinstance(part, Table) else part
-
-
-Sections = dict[str, tuple[str, Parts]]  # by name: title and content
 
 
 def sections_of(context: Context, targets: Sequence[Target], command: str) -> Sections:

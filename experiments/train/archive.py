@@ -76,8 +76,8 @@ def pack(tree: Path, archive: Path) -> None:
 
 
 def _kind(name: str) -> str:
-    """images.csv for every file called <network>-images.csv."""
-    return re.sub(r"^.*-(?=images\.csv$)", "", name)
+    """images.csv for every file called <network>-images.csv, and so bounds.csv."""
+    return re.sub(r"^.*-(?=(images|bounds)\.csv$)", "", name)
 
 
 def unpack(archive: Path, tree: Path) -> None:
@@ -134,9 +134,12 @@ def portable(command: str) -> str:
         words = shlex.split(command)
     except ValueError:  # the command was read from a file, and may be anything
         return command
-    if not any(map(_is_elsewhere, words)):
+    parts = [word.rpartition("=") for word in words]  # --data=FILE, cifar100=FILE
+    if not any(_is_elsewhere(path) for _, _, path in parts):
         return command
-    return shlex.join(_portable(Path(word)) if _is_elsewhere(word) else word for word in words)
+    return shlex.join(
+        f"{name}{equals}{_portable(Path(path)) if _is_elsewhere(path) else path}" for name, equals, path in parts
+    )
 
 
 def _is_elsewhere(word: str) -> bool:

@@ -89,6 +89,10 @@ def test_by_depth_a_layer_has_its_mean_and_its_interval():
 def test_a_command_in_a_report_has_no_path_of_a_machine():
     assert portable("python -m x --alexnet ../data/a.npz --out runs/x") == "python -m x --alexnet a.npz --out runs/x"
     assert portable("python -m x --data /home/me/cifar.tar.gz") == "python -m x --data cifar.tar.gz"
+    assert (
+        portable("python -m x --data cifar100=/home/me/c.gz --out=../y") == "python -m x --data cifar100=c.gz --out=y"
+    )
+    assert portable("python -m x --changes=a,b") == "python -m x --changes=a,b"
 
 
 def test_without_matplotlib_a_word_stands_for_the_picture(tmp_path, monkeypatch):

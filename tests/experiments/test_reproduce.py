@@ -406,6 +406,9 @@ def test_an_export_does_not_replace_a_report_by_a_smaller_one(finished, tmp_path
     with pytest.raises(UsageError, match="lacks, so the report there was left unchanged: table-6.csv.*Name their"):
         run("table1", "--report", "--out", str(finished / "out"), "--export", str(tmp_path))
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    with pytest.raises(UsageError, match="would lack: .*table-6.csv.*nothing was done"):  # before anything is trained
+        run("table1", "--out", str(tmp_path / "new"), "--export", str(tmp_path))
+    assert not (tmp_path / "new").exists()
 
 
 def test_trainings_on_generated_pictures_are_not_taken_for_others():

@@ -166,7 +166,7 @@ def test_nothing_is_ever_unpickled(path):
 
 
 def test_those_that_come_with_minicnn_are_whole():
-    assert {"crelu-base", "crelu-half", "relu-base"} <= set(names())
+    assert {"crelu-base", "crelu-half", "crelu-sprint", "relu-base"} <= set(names())
     for name in names():
         card = read_card(find(name))
         assert (FOLDER / f"{name}.md").read_text() == card.markdown(name)
@@ -177,10 +177,12 @@ def test_those_that_come_with_minicnn_are_whole():
 
 @pytest.mark.parametrize("document", ["use.md", "findings.md"])
 def test_documents_state_what_the_cards_say(document):
+    """The page on use has all networks, the findings those of the paper."""
     lines = (DOCUMENTS / document).read_text().splitlines()
     rows = [re.findall(r"[^|]+", line) for line in lines if "/models/weights/" in line]
     stated = {re.search(r"\[(.+)\]", row[0])[1]: [cell.strip() for cell in row[1:]] for row in rows if len(row) == 6}
-    assert stated.keys() == set(names())
+    known = {name for name in names() if document == "use.md" or read_card(find(name)).builder == "convpool"}
+    assert stated.keys() == known
     for name, cells in stated.items():
         card = read_card(find(name))
         errors = [f"{error:.2f}" for error in (card.train_error, card.test_error)]
