@@ -4,6 +4,7 @@ import collections
 import contextlib
 import csv
 import importlib
+import itertools
 import json
 import re
 import shlex
@@ -29,7 +30,7 @@ from minicnn.models.pretrained import find, read_card
 from minicnn.models.pretrained import names as network_names
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "docs" / "results" / "README.md"])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/README.md")])
 
 
 def code(document, language="python"):
@@ -51,19 +52,23 @@ def test_the_op_in_the_readme_is_the_op_in_the_code():
     assert shown in (ROOT / "minicnn" / "ops" / "activation.py").read_text()
 
 
-RESULTS = ROOT / "docs" / "results"
+RESULTS, HOURS = ROOT / "docs" / "results", ROOT / "docs" / "hours"
 SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
 BESIDE = ("ablation", "gpu", "imagenet", "speed/zen4", "speed/zen4-compiled", "speedrun")
 TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in BESIDE))
 
 
 def tables():
-    """The tables below docs/ by the names that documents give them: rows as dicts."""
+    """The tables below docs/ by the names that documents give them: rows as dicts.
+
+    Those of docs/hours have "hours/" in front: some have the same captions as those of docs/results.
+    """
     found = collections.defaultdict(list)
-    for path in (path for folder in TABLES for path in folder.glob("*.csv")):
+    for path in (path for folder in (*TABLES, HOURS / "tables") for path in folder.glob("*.csv")):
         with open(path, newline="") as file:
             for row in csv.DictReader(file):
-                found[file_name(row.pop("table", path.stem))].append(row)
+                name = file_name(row.pop("table", path.stem))
+                found[f"hours/{name}" if path.is_relative_to(HOURS) else name].append(row)
     return found
 
 
@@ -131,9 +136,9 @@ def test_numbers_in_documents_are_checked_with_all_their_digits():
 
 def test_results_do_not_drown_the_tree():
     """Few files, no long lines, and no paths of the machine that made them."""
-    files = [path for path in RESULTS.rglob("*") if path.is_file()]
-    assert len(files) <= 60
-    for path in files:
+    files = {folder: [path for path in folder.rglob("*") if path.is_file()] for folder in (RESULTS, HOURS)}
+    assert max(map(len, files.values())) <= 60
+    for path in itertools.chain(*files.values()):
         if path.suffix in (".json", ".csv", ".html", ".md"):
             text = path.read_text()
             assert max(map(len, text.splitlines())) <= 2000, path
@@ -142,8 +147,7 @@ def test_results_do_not_drown_the_tree():
 
 def test_the_plan_of_full_width_knows_what_is_trained():
     """docs/hours counts as done what the plan asks for, and has the errors of the card of the same network."""
-    folder = ROOT / "docs" / "hours"
-    done = [run for training in SCALES["hours"](None).table1 if (run := Records(folder, [folder]).run(training))]
+    done = [run for training in SCALES["hours"](None).table1 if (run := Records(HOURS, [HOURS]).run(training))]
     cards = [card for card in map(read_card, map(find, network_names())) if card.settings["epochs"] == 8]
     assert done
     for card in cards:
