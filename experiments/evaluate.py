@@ -6,9 +6,13 @@ examples:
   python -m experiments.evaluate --run runs/crelu                   a network of your own
   python -m experiments.evaluate --run runs/crelu --against onnx    also through ONNX Runtime
   python -m experiments.evaluate --run runs/crelu --subset 500      a first look: 500 of the test images
+  python -m experiments.evaluate --weights crelu-sprint --tta       also with several views of each image averaged
 
 The two errors must agree to 0.1 points: another machine rounds differently, and a few images lie on the edge between
 two classes.  If they do not, the exit code is 1.
+
+--tta adds the errors with the outputs for an image and its mirror image averaged, and with six views: these two, each
+as it is, moved by a pixel down and to the right, and moved up and to the left.
 
 --against exports the network (experiments.export), lets another program run it on the same images, and counts the
 images to which it gives another class than we do.  It needs the packages onnx and onnxruntime, or torch.
@@ -18,7 +22,9 @@ Networks for photographs (experiments.imagenet) are evaluated there: python -m e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from experiments.analyses.images import sample
 from experiments.analyses.rivals import RIVALS, check_packages
@@ -27,12 +33,14 @@ from experiments.cli.progress import Progress
 from experiments.cli.values import several_of
 from experiments.tables.table import Column, Table
 from experiments.train.trained import AGREEMENT, Trained, network_options, open_trained, source
+from minicnn.data.augment import MIRRORED, SIX, View
 from minicnn.data.catalogue import load
 from minicnn.data.dataset import Dataset
 from minicnn.models.pretrained import Card
-from minicnn.training import evaluate, evaluate_probabilities
+from minicnn.training import errors_of_views, evaluate, evaluate_probabilities
 
 MODULE = "experiments.evaluate"
+VIEWS = {"with mirror images": MIRRORED, "with six views": SIX}
 
 
 def main(arguments: list[str]) -> int:
@@ -47,6 +55,7 @@ def main(arguments: list[str]) -> int:
         metavar="NAME,...",
         help="also compute it with ONNX Runtime (onnx) or PyTorch (torch)",
     )
+    p.add_argument("--tta", action="store_true", help="also average several views of each image: 2, and 6")
     args = p.parse_args(arguments)
     if args.subset is not None and args.subset < 1:
         raise UsageError(f"--subset must be positive, got {args.subset}")
@@ -66,10 +75,12 @@ def main(arguments: list[str]) -> int:
     trained.check_data(data)
     if args.card and isinstance(trained.origin, Card):
         print(trained.origin.markdown(trained.name))
-    return report(trained, data, args.subset, args.against)
+    return report(trained, data, args.subset, args.against, VIEWS if args.tta else {})
 
 
-def report(trained: Trained, data: Dataset, subset: int | None, against: Sequence[str]) -> int:
+def report(
+    trained: Trained, data: Dataset, subset: int | None, against: Sequence[str], views: Mapping[str, Sequence[View]]
+) -> int:
     """Evaluate it, by us and by others, and print a table; the exit code."""
     count, network = len(data.test_labels), trained.classifier
     chosen = sample(subset or count, count)
@@ -77,6 +88,14 @@ def report(trained: Trained, data: Dataset, subset: int | None, against: Sequenc
     with Progress(len(images), "test images") as progress:
         own = evaluate(network.model, images, labels, network.normalise, device=network.device, on_batch=progress)
     rows = [[trained.name, own.error, stated, None]]
+
+    def probabilities(view: View) -> np.ndarray:
+        if view == View():
+            return own.probabilities
+        seen = view.of(images)
+        return evaluate(network.model, seen, labels, network.normalise, device=network.device).probabilities
+
+    rows += [[f"  {name}", error, None, None] for name, error in errors_of_views(probabilities, labels, views).items()]
     for name in against:
         with Progress(len(images), name) as progress:
             other = evaluate_probabilities(RIVALS[name](network, images, progress), labels)

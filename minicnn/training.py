@@ -19,7 +19,7 @@ from minicnn.autodiff import Parameter, Tape
 from minicnn.backend import Array, Device, to_device, to_host
 from minicnn.backend import device as as_device
 from minicnn.cluster import ALONE, Communicator, Part
-from minicnn.data.augment import Crop, Normaliser, check_labels, cut
+from minicnn.data.augment import Crop, Normaliser, View, check_labels, cut
 from minicnn.data.loader import BatchSource
 from minicnn.fast.batches import on_device
 from minicnn.fast.graph import Passes
@@ -311,6 +311,17 @@ def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
     picked = p[np.arange(len(labels)), labels].astype(np.float64)
     loss = -np.log(np.maximum(picked, np.finfo(np.float32).tiny)).mean()
     return Evaluation(float(loss), float(100 * (p.argmax(axis=1) != labels).mean()), p)
+
+
+def errors_of_views(
+    probabilities: Callable[[View], np.ndarray], labels: np.ndarray, sets: Mapping[str, Sequence[View]]
+) -> dict[str, float]:
+    """For each set of views, the error when the outputs for all of them are averaged; each view is computed once."""
+    seen = {view: probabilities(view) for view in dict.fromkeys(view for views in sets.values() for view in views)}
+    return {
+        name: evaluate_probabilities(np.mean([seen[view] for view in views], axis=0), labels).error
+        for name, views in sets.items()
+    }
 
 
 def is_chance(error: float, classes: int, images: int) -> bool:

@@ -19,7 +19,7 @@ from minicnn.cluster import Communicator
 from minicnn.data.augment import MIRRORED, SIX, Normaliser, View
 from minicnn.data.dataset import Dataset
 from minicnn.data.loader import Batches
-from minicnn.training import Evaluation, evaluate, evaluate_probabilities
+from minicnn.training import Evaluation, errors_of_views, evaluate
 
 NO_IMAGES = np.zeros(0, np.int64)
 
@@ -151,15 +151,11 @@ class ArraySession(Session):
         wanted: dict[str, tuple[View, ...]] = {"test_error_mirrored": MIRRORED}
         if self.settings.model == "sprint":
             wanted["test_error_six_views"] = SIX
-        seen = {View(): as_they_are}
-        for view in (view for views in wanted.values() for view in views):
-            if view not in seen:
-                seen[view] = self.evaluate(None, view).probabilities
-        labels = self.job.data.test_labels
-        return {
-            name: evaluate_probabilities(np.mean([seen[view] for view in views], axis=0), labels).error
-            for name, views in wanted.items()
-        }
+
+        def probabilities(view: View) -> np.ndarray:
+            return as_they_are if view == View() else self.evaluate(None, view).probabilities
+
+        return errors_of_views(probabilities, self.job.data.test_labels, wanted)
 
     def _leave(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         write_predictions(self.folder, probabilities, self.job.data.test_labels)

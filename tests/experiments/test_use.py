@@ -207,6 +207,25 @@ def test_the_error_is_the_stated_one(run, card, capsys):
     assert f"| test error | {stated:.2f} % of 24 images |" in out
 
 
+def test_averaged_views_stand_beside_the_plain_error(run, capsys):
+    """By the definition: softmax outputs of the views, their mean, the largest; mirror images as the run says, too."""
+    assert evaluate.main(["--run", str(run), "--tta", *CPU]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = {words: float(line.split(words)[1].split()[0]) for words in ("mirror images", "six views")
+             for line in lines if words in line}  # fmt: skip
+    data = textures(64, 24)
+    network, images = open_run(run).classifier(HOST), data.test_images
+    padded = {flip: np.pad(images[:, :, :: 1 - 2 * flip], ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+              for flip in (0, 1)}  # fmt: skip
+    outputs = {(flip, at): network.probabilities(np.ascontiguousarray(padded[flip][:, at : at + 32, at : at + 32]))
+               for flip in (0, 1) for at in (0, 1, 2)}  # fmt: skip
+    for words, views in (("mirror images", [(0, 1), (1, 1)]), ("six views", list(outputs))):
+        mean = sum(outputs[view] for view in views)
+        assert found[words] == pytest.approx(100 * (mean.argmax(axis=1) != data.test_labels).mean(), abs=0.006)
+    stated = json.loads((run / "result.json").read_text())["test_error_mirrored"]
+    assert found["mirror images"] == pytest.approx(stated, abs=0.006)
+
+
 @pytest.mark.parametrize(("rival", "missing"), [("onnx", "onnxruntime"), ("onnx", "onnx"), ("torch", "torch")])
 def test_a_missing_program_is_named_before_anything_is_computed(rival, missing, run, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, missing, None)
