@@ -243,7 +243,7 @@ def test_what_documents_say_of_the_speed_run():
     assert (
         f"reaches {mean(plain['crelu'])} % test accuracy after 10 epochs, and {mean(views['crelu'])} % with" in readme
     )
-    assert f"these have {mean(plain['plus-minus'])} and {mean(views['plus-minus'])} %" in readme
+    assert f"it has {mean(plain['plus-minus'])} and {mean(views['plus-minus'])} %" in readme
     for row in tables()["speedrun"]:
         for cell, errors in (("accuracy %", plain), ("six views %", views)):
             assert mean(errors[row["variant"]]) == f"{float(row[cell]):.2f} ± {float(row[f'{cell} ±']):.2f}"
