@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 
 import minicnn
 from experiments.ablation import CHANGES
@@ -189,6 +190,61 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
     assert f"without the looks-linear start is {more:.2f} ± {half:.2f} points worse" in text
     lost = sorted(float(sgd[f"{network}, more by"]) for network in ("CReLU (half)", "ReLU (base)"))
     assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
+
+
+def test_what_documents_say_of_full_width():
+    """Prose of README.md, docs/findings.md and docs/hours, from the results of the five pairs."""
+    runs = json.loads((HOURS / "runs.json").read_text())
+    pairs = sum(name.endswith("/result.json") and "base-relu-hour8" in name for name in runs)
+    words = {4: "four", 5: "five"}[pairs]
+    readme, findings, hours = (
+        " ".join(path.read_text().split())
+        for path in (ROOT / "README.md", ROOT / "docs" / "findings.md", HOURS / "README.md")
+    )
+
+    def of(network, kind):
+        names = [f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" for seed in range(pairs)]
+        return np.array([runs[name][kind] for name in names])
+
+    def mean(values):
+        return f"{abs(values.mean()):.2f} ± {student.ppf(0.975, pairs - 1) * values.std(ddof=1) / pairs**0.5:.2f}"
+
+    def change(values):
+        found = t_interval(values)
+        assert found.mean > 0
+        return f"{found.mean:.2f}", f"{found.low:.2f} to {found.high:.2f}"
+
+    kinds = ("test_error", "train_error", "test_error_mirrored")
+    (relu, relu_fit, relu_seen), (half, half_fit, half_seen) = (
+        [of(network, kind) for kind in kinds] for network in ("base-relu", "half-crelu")
+    )
+    assert f"CReLU (half) makes {mean(half)} % errors, ReLU (base), with twice its parameters, {mean(relu)} %" in readme
+    assert f"{words.capitalize()} pairs of networks with the paper's full widths" in readme
+    assert (half > relu).all()
+    assert f"all {words} pairs agree" in findings
+    more, interval = change(half - relu)
+    for text in (findings, hours):
+        assert f"is {more} points worse than ReLU (base) (95 % interval {interval})" in text
+    assert f"{mean(half_fit)} % errors on them, against {mean(relu_fit)} %" in hours
+    assert f"the errors are {mean(half_seen)} and {mean(relu_seen)} %" in hours
+    assert f"has {mean(half_fit)} % errors on the training images, ReLU (base) {mean(relu_fit)} %" in findings
+    gap = (half - half_fit) - (relu - relu_fit)
+    less, interval = change(-gap)
+    changed = f"{less} points smaller ({interval})"
+    assert f"training and test error is {changed}, less" in findings
+    assert f"training and test error is {changed} for CReLU (half)" in hours
+    base = runs["cifar10-convpool-base-crelu-hour8-seed0/result.json"]["test_error"]
+    assert f"has {base:.2f} %: {base - relu[0]:.2f} points more" in hours
+    phases = {
+        row["layer"]: float(row["|pair|"])
+        for row in tables()["hours/table-6-cosines-of-outgoing-weights-crelu-half-cifar-10"]
+    }
+    assert f"|cosine| of {phases['conv1']:.2f} (the paper" in hours
+    assert (
+        f"({min(phases[f'conv{i}'] for i in (2, 3, 4, 5)):.2f} to {max(phases[f'conv{i}'] for i in (2, 3, 4, 5)):.2f})"
+        in hours
+    )
+    assert f"({phases['conv6']:.2f}, {phases['conv7']:.2f})" in hours
 
 
 def test_what_16_bits_do_to_the_recipe():
