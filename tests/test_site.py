@@ -104,6 +104,7 @@ def test_all_pages_are_made_and_no_link_is_broken(tmp_path, monkeypatch):
 
 
 def report_alone(source):
-    (source / "_extra").mkdir()
-    (source / "_extra" / "report.html").write_text("<p>A report.</p>")
-    return {"report.html": "the report"}
+    for name in build.REPORTS.values():
+        (source / "_extra" / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / "_extra" / name).write_text("<p>A report.</p>")
+    return dict.fromkeys(build.REPORTS.values(), "a report")
