@@ -90,12 +90,11 @@ def report(
     rows = [[trained.name, own.error, stated, None]]
 
     def probabilities(view: View) -> np.ndarray:
-        if view == View():
-            return own.probabilities
         seen = view.of(images)
         return evaluate(network.model, seen, labels, network.normalise, device=network.device).probabilities
 
-    rows += [[f"  {name}", error, None, None] for name, error in errors_of_views(probabilities, labels, views).items()]
+    averaged = errors_of_views(own.probabilities, probabilities, labels, views)
+    rows += [[f"  {name}", error, None, None] for name, error in averaged.items()]
     for name in against:
         with Progress(len(images), name) as progress:
             other = evaluate_probabilities(RIVALS[name](network, images, progress), labels)

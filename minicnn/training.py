@@ -314,10 +314,20 @@ def evaluate_probabilities(p: np.ndarray, labels: np.ndarray) -> Evaluation:
 
 
 def errors_of_views(
-    probabilities: Callable[[View], np.ndarray], labels: np.ndarray, sets: Mapping[str, Sequence[View]]
+    plain: np.ndarray,
+    probabilities: Callable[[View], np.ndarray],
+    labels: np.ndarray,
+    sets: Mapping[str, Sequence[View]],
 ) -> dict[str, float]:
-    """For each set of views, the error when the outputs for all of them are averaged; each view is computed once."""
-    seen = {view: probabilities(view) for view in dict.fromkeys(view for views in sets.values() for view in views)}
+    """For each set of views, the error when the outputs (N, classes) for all of them are averaged.
+
+    plain            the outputs for the images as they are
+    probabilities    computes those for another view; each is computed once
+    """
+    seen = {View(): plain}
+    for view in (view for views in sets.values() for view in views):
+        if view not in seen:
+            seen[view] = probabilities(view)
     return {
         name: evaluate_probabilities(np.mean([seen[view] for view in views], axis=0), labels).error
         for name, views in sets.items()

@@ -149,12 +149,11 @@ def write_extra(source: Path) -> dict[str, str]:
     extra.mkdir()
     found = {}
     for (report, name), words in zip(REPORTS.items(), ("narrow networks", "networks of full width"), strict=True):
-        if report.exists():
-            (extra / name).parent.mkdir(exist_ok=True)
-            shutil.copy(report, extra / name)
-            pictures = extra / Path(name).parent / "analyses"
-            shutil.copytree(report.parent / "analyses", pictures, ignore=shutil.ignore_patterns("*.csv"))
-            found[name] = f"The report on {words}: every table and figure, beside the paper's"
+        folder = (extra / name).parent
+        folder.mkdir(exist_ok=True)
+        shutil.copy(report, folder)
+        shutil.copytree(report.parent / "analyses", folder / "analyses", ignore=shutil.ignore_patterns("*.csv"))
+        found[name] = f"The report on {words}: every table and figure, beside the paper's"
     made = subprocess.run(
         [sys.executable, "-m", "experiments.explore", *EXPLORER, "--out", str(extra / "explore.html")],
         cwd=ROOT,

@@ -193,7 +193,7 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
 
 
 def test_what_documents_say_of_full_width():
-    """Prose of README.md, docs/findings.md and docs/hours, from the results of the five pairs."""
+    """Prose of README.md, docs/findings.md and docs/hours, from the results of the pairs."""
     runs = json.loads((HOURS / "runs.json").read_text())
     pairs = sum(name.endswith("/result.json") and "base-relu-hour8" in name for name in runs)
     words = {4: "four", 5: "five"}[pairs]

@@ -54,6 +54,10 @@ class Source(NamedTuple):
             return PATTERNS
         return OPPOSITES if name in self.start and repeats_itself(self.start[name]) else RANDOM
 
+    def left_of_opposites(self, name: str) -> float | None:
+        """The negative correlation that is left of a start as OPPOSITES; a positive one was learned, and leaves 0."""
+        return min(0.0, cosine_of_halves(self.layers[name])) if self.start_of(name) == OPPOSITES else None
+
 
 class Layer(NamedTuple):
     """What is measured on one layer."""
@@ -163,20 +167,18 @@ def measure(source: Source, name: str, request: Request) -> Layer:
     """One layer beside random filters of its shape.
 
     Where the second half of the channels started as minus the first, cosines were those of half as many dimensions.
-    The random filters have what is left of that; a positive correlation was learned, and they do not have it.
+    The random filters have what is left of that.
     """
-    w, groups, start = source.layers[name], request.args.groups.get(name, 1), source.start_of(name)
+    w, groups, halves = source.layers[name], request.args.groups.get(name, 1), source.left_of_opposites(name)
     stream = Stream(request.args.seed).child("random filters", name)
-    halves = min(0.0, cosine_of_halves(w)) if start == OPPOSITES else None
-    alike = {"halves": halves or 0.0}
+    correlation = halves or 0.0
     try:
         pairs = pairing(request.device.put(w), groups=groups)
-        null = random_mu(
-            w.shape, **alike, groups=groups, draws=request.args.draws, stream=stream, device=request.device
-        )
+        drawn = {"draws": request.args.draws, "stream": stream, "device": request.device}
+        null = random_mu(w.shape, halves=correlation, groups=groups, **drawn)
         comparison = compare(pairs.mu, null)
     except ValueError as error:
         raise UsageError(f"{name} {w.shape}: {error}") from None
     kept = float(np.nanmean(cosine_with(w, source.start[name]))) if name in source.start else None
-    expected = expected_mu(w.shape[3] // groups, effective_dimensions(w.shape, **alike))
-    return Layer(name, w, pairs, null, comparison, expected, halves, start, kept)
+    expected = expected_mu(w.shape[3] // groups, effective_dimensions(w.shape, correlation))
+    return Layer(name, w, pairs, null, comparison, expected, halves, source.start_of(name), kept)

@@ -151,11 +151,8 @@ class ArraySession(Session):
         wanted: dict[str, tuple[View, ...]] = {"test_error_mirrored": MIRRORED}
         if self.settings.model == "sprint":
             wanted["test_error_six_views"] = SIX
-
-        def probabilities(view: View) -> np.ndarray:
-            return as_they_are if view == View() else self.evaluate(None, view).probabilities
-
-        return errors_of_views(probabilities, self.job.data.test_labels, wanted)
+        labels = self.job.data.test_labels
+        return errors_of_views(as_they_are, lambda view: self.evaluate(None, view).probabilities, labels, wanted)
 
     def _leave(self, result: dict[str, Any], probabilities: np.ndarray) -> None:
         write_predictions(self.folder, probabilities, self.job.data.test_labels)

@@ -84,11 +84,11 @@ class Conv2d(Module):
             raise ValueError(f"Conv2d.whiten: needs images (N, H, W, {c}) of {kh}x{kw} or more, got {images.shape}")
         windows = np.lib.stride_tricks.sliding_window_view(images, (kh, kw), axis=(1, 2))  # (N, H', W', C, kh, kw)
         x = windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, patches).astype(np.float64)
-        if len(x) <= patches or not np.isfinite(x).all():
-            raise ValueError(
-                f"Conv2d.whiten: needs more than {patches} patches, all of finite numbers, got {len(x)}"
-                + (": give it more images" if len(x) <= patches else ", some with NaN or inf")
-            )
+        needed = f"Conv2d.whiten: needs more than {patches} patches, all of finite numbers, got {len(x)}"
+        if len(x) <= patches:
+            raise ValueError(f"{needed}: give it more images")
+        if not np.isfinite(x).all():
+            raise ValueError(f"{needed}, some with NaN or inf")
         values, vectors = np.linalg.eigh(np.cov(x, rowvar=False))  # in ascending order
         found = (vectors / np.sqrt(values + eps))[:, ::-1][:, : f // 2 if opposites else f]
         found = np.concatenate([found, -found], axis=1) if opposites else found

@@ -17,6 +17,7 @@ from experiments.analyses import runner
 from experiments.analyses.images import sample
 from experiments.analyses.invariance import Measured
 from experiments.analyses.joint import Way, lines_of
+from experiments.analyses.pairing import Source
 from experiments.analyses.reconstruction import Original, Picture, reconstructed
 from experiments.analyses.regularisation import measured
 from experiments.analyses.weights import read_filters
@@ -134,6 +135,16 @@ def test_pairs_that_a_recipe_starts_with_are_told_from_learned_ones(by_hour, tmp
     assert -1 <= halves < -0.5
     assert expected == pytest.approx(expected_mu(filters, kh * kw * channels / (1 + halves**2)), abs=6e-4)
     assert "minus the weights of the first" in " ".join(out.split())
+
+
+def test_what_is_left_of_a_start_as_opposites_is_a_negative_correlation():
+    """(1, 2) and its opposite, then (2, -1), at right angles to it, and (2, 4), which points the same way."""
+    start = np.array([1.0, 2, -1, -2]).reshape(1, 1, 4, 1)
+    for second, left in (((-1.0, -2), -1.0), ((2, -1), 0.0), ((2, 4), 0.0), ((-2, 0.5), -0.216930)):
+        now = np.array([1.0, 2, *second]).reshape(1, 1, 4, 1)
+        source = Source("a", "a", {"conv2": now}, {"conv2": start})
+        assert source.left_of_opposites("conv2") == pytest.approx(left, abs=1e-6)
+        assert Source("a", "a", {"conv2": now}).left_of_opposites("conv2") is None
 
 
 def test_an_untrained_network_starts_as_its_recipe_says(by_hour, data):
