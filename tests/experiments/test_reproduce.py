@@ -83,12 +83,19 @@ def test_the_cpu_scale_has_one_pair_at_full_width_which_trains_longer_and_is_ana
     assert {pair.relu.name, pair.crelu.name} == whole
 
 
-def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_all_with_one_recipe():
+def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_by_two_recipes():
     scale = SCALES["hours"](None)
-    first = [(t.settings.act, t.settings.width, t.settings.seed) for t in scale.table1[:10]]
+    by_main = [t.settings for t in scale.table1[:10]]
+    first = [(s.act, s.width, s.seed) for s in by_main]
     assert first == [(*model, seed) for seed in range(5) for model in (("crelu", "half"), ("relu", "base"))]
     alone = [t for t in scale.table1 if t.protocol == "plain"]
-    assert {(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in alone} == {("hour", 8, 1.0)}
+    assert {(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in alone} == {
+        ("hour", 8, 1.0),
+        ("short", 16, 1.0),
+    }
+    by_sgd = [t.settings for t in alone if t.settings.recipe == "short"]
+    assert {s.optimiser for s in by_sgd} == {"sgd"}
+    assert [(s.act, s.width, s.seed) for s in by_sgd] == [(s.act, s.width, s.seed) for s in by_main[:6]]
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
     voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
     assert voting == [("crelu", "half"), ("relu", "base")]
