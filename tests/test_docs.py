@@ -195,6 +195,38 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
     assert "both networks are {:.0f} to {:.0f} points worse".format(*lost) in text
 
 
+def test_what_the_findings_say_of_the_optimiser():
+    """Seed by seed: how much worse CReLU (half) is than ReLU (base), with the recipe and with SGD."""
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
+        found = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in csv.DictReader(file)}
+    worse = {of: np.array([found[f"{of} crelu", s] - found[f"{of} relu", s] for s in "012"]) for of in ("hour", "sgd")}
+    change = t_interval(worse["hour"] - worse["sgd"])
+    assert (
+        f"{worse['hour'].mean():.2f} points worse than ReLU (base) with the recipe, and {worse['sgd'].mean():.2f} with "
+        f"SGD, a change of {change.mean:.2f} points (95 % interval {change.low:.2f} to {change.high:.2f};"
+    ) in text
+
+
+def test_what_the_findings_say_of_learning_curves():
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    found = collections.defaultdict(list)
+    with open(HOURS / "runs" / "metrics.csv", newline="") as file:
+        for row in csv.DictReader(file):
+            if of := re.match(r"cifar10-convpool-(base-relu|half-crelu|base-crelu)-hour8-seed\d/", row["file"]):
+                found[of[1], row["epoch"]].append(float(row["train_error"]))
+    seen = {at: statistics.mean(errors) for at, errors in found.items()}
+    assert all(
+        min(found["half-crelu", str(epoch)]) > max(found["base-relu", str(epoch)]) for epoch in range(1, 9)
+    )  # behind from the first epoch on
+    assert (
+        f"CReLU (half) has {seen['half-crelu', '1']:.2f} % errors on the training images that it sees and ReLU (base) "
+        f"{seen['base-relu', '1']:.2f} %; in the last epoch it is {seen['half-crelu', '8']:.2f} against "
+        f"{seen['base-relu', '8']:.2f} %."
+    ) in text
+    assert f"at first ({seen['base-crelu', '1']:.2f} %) and ends at {seen['base-crelu', '8']:.2f} %" in text
+
+
 def test_what_documents_say_of_full_width():
     """Prose of README.md, docs/findings.md and docs/hours, from the results of the pairs."""
     runs = json.loads((HOURS / "runs.json").read_text())
