@@ -272,7 +272,7 @@ def test_what_documents_say_of_full_width():
     assert f"has {base:.2f} %: {base - relu[0]:.2f} points more" in hours
     phases = {
         row["layer"]: float(row["|pair|"])
-        for row in tables()["hours/table-6-cosines-of-outgoing-weights-crelu-half-cifar-10"]
+        for row in tables()["hours/table-6-cosines-of-outgoing-weights-crelu-half-cifar-10-recipe-hour"]
     }
     assert f"|cosine| of {phases['conv1']:.2f} (the paper" in hours
     assert (

@@ -76,7 +76,7 @@ def table_s1(context: Context) -> Parts:
     lines: list[list[Any]] = []
     missing: Parts = []
     for networks in repeats(context, "tableS1"):
-        lines += _ratios(networks)
+        lines += _ratios(context, networks)
         missing += networks.missing()
     heads = [Column("layer"), Column("data", words=True), Column("learned", ".4f"), Column("random filters", ".4f")]
     heads += [Column("difference", "+.4f"), Column("simulated", ".3f")]
@@ -89,7 +89,7 @@ def table_s1(context: Context) -> Parts:
     return [*(made if lines else []), *missing]
 
 
-def _ratios(networks: Repeats) -> list[list[Any]]:
+def _ratios(context: Context, networks: Repeats) -> list[list[Any]]:
     """Lines of Table S1: ours, and the paper's for layers of the same name on the same data."""
     layers, (learned, random) = networks.columns(*RATIOS)
     differences = tested(minus(learned, random))
@@ -98,7 +98,7 @@ def _ratios(networks: Repeats) -> list[list[Any]]:
         dataset = row["dataset"]
         own = next((paper for paper in TABLE_S1 if (paper.label, paper.dataset) == (layer, dataset)), None)
         ours = [over(learned[i]), over(random[i]), differences[i], value(row["simulated"])]
-        name = f"{layer}, {networks.of[0].settings.label}"
+        name = f"{layer}, {networks.of[0].settings.label}{context.recipe(networks.of[0])}"
         printed = [own.learned, own.random] if own else ["", ""]
         lines.append([name, data_name(dataset), *ours, *printed])
     return lines

@@ -210,7 +210,7 @@ def section_41(context: Context) -> Parts:
             ours.append(group.interval(gap))
             against = "" if group is base or base is None else over(differences(group, base, gap))
             folds = f", {len(group.trainings[0].parts)} folds" if group.unit == "folds" else ""
-            name = f"{group.label}, {data_name(group.settings.dataset)}{folds}"
+            name = f"{context.title(group.trainings[0])}{folds}"
             lines.append([name, *ours, against, row.single - row.train])
         if any(group.finished for group in family):
             reduced |= dict.fromkeys(family[0].settings.reductions)
