@@ -79,14 +79,14 @@ class Context:
         return f"{training.settings.label}, {self.data_of(training.settings)}{self.recipe(training)}"
 
     def recipe(self, training: Training) -> str:
-        """The end of a title: the recipe, where networks like it are also trained by another one."""
+        """The end of a title: the recipe, where networks like it are also trained in another way."""
         settings = training.settings
         if settings.PHOTOGRAPHS:
             return ""
         cifar = (one.settings for one in (*self.scale.table1, *self.scale.table2))
         like = (settings.model, settings.dataset, settings.scale)
-        recipes = {one.recipe for one in cifar if (one.model, one.dataset, one.scale) == like}
-        return f", recipe {settings.recipe}" if len(recipes) > 1 else ""
+        ways = {one.training for one in cifar if (one.model, one.dataset, one.scale) == like}
+        return f", {settings.training}" if len(ways) > 1 else ""
 
     def analyses(self, target: str) -> list[Analysis]:
         """The analyses that a target shows besides trainings."""

@@ -323,16 +323,27 @@ class CifarSettings(Settings):
         """How a run is smaller than the paper's or trained differently, so that its numbers cannot be compared."""
         if self.model == "sprint":
             return ["not a network of the paper"]
-        full, own = (self.of(model=self.model, recipe=recipe) for recipe in ("paper", self.recipe))
-        changed = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
+        full = self.of(model=self.model, recipe="paper")
         return [
             *([f"{self.dataset} is not CIFAR"] if self.dataset not in PAPERS else []),
             *([f"width x{self.scale:g}"] if self.scale != 1 else []),
             *([counted(self.subset, "image")] if self.subset else []),
             *([f"recipe {self.recipe}"] if self.recipe != "paper" else []),
             *([counted(self.epochs, "epoch")] if self.epochs < full.epochs else []),
-            *(f"{name} {getattr(self, name)}" for name in changed if getattr(self, name) != getattr(own, name)),
+            *self.changed,
         ]
+
+    @property
+    def changed(self) -> list[str]:
+        """Which numbers are not those of the recipe, apart from the epochs."""
+        own = self.of(model=self.model, recipe=self.recipe)
+        names = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
+        return [f"{name} {getattr(self, name)}" for name in names if getattr(self, name) != getattr(own, name)]
+
+    @property
+    def training(self) -> str:
+        """The recipe, and what differs from it."""
+        return " with ".join(filter(None, (f"recipe {self.recipe}", ", ".join(self.changed))))
 
     @property
     def trained_alike(self) -> Self:

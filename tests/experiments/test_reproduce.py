@@ -83,7 +83,7 @@ def test_the_cpu_scale_has_one_pair_at_full_width_which_trains_longer_and_is_ana
     assert {pair.relu.name, pair.crelu.name} == whole
 
 
-def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_by_two_recipes():
+def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_and_then_in_other_ways():
     scale = SCALES["hours"](None)
     by_main = [t.settings for t in scale.table1[:10]]
     first = [(s.act, s.width, s.seed) for s in by_main]
@@ -96,6 +96,10 @@ def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_by_two_recipes(
     by_sgd = [t.settings for t in alone if t.settings.recipe == "short"]
     assert {s.optimiser for s in by_sgd} == {"sgd"}
     assert [(s.act, s.width, s.seed) for s in by_sgd] == [(s.act, s.width, s.seed) for s in by_main[:6]]
+    flips = [t for t in alone if t.control]
+    assert [(s.act, s.width, s.seed) for s in (t.settings for t in flips)] == [(s.act, s.width, s.seed) for s in by_sgd]
+    assert {t.settings for t in flips} == {replace(s, shift=0) for s in by_main[:6]}
+    assert all(t.settings.training == "recipe hour with shift 0" for t in flips)
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
     voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
     assert voting == [("crelu", "half"), ("relu", "base")]
@@ -138,7 +142,7 @@ def test_controls_differ_from_the_main_pair_in_one_thing():
 @pytest.mark.parametrize("seeds", [None, 1, 4])
 def test_every_seed_of_the_main_pair_is_analysed(scale, seeds):
     made = SCALES[scale](seeds)
-    trained = {t.name for t in made.table1 if t.protocol != "folds"}
+    trained = {t.name for t in made.table1 if t.protocol != "folds" and not t.control}
     main = {name for name in trained if "-base-relu-" in name or "-half-crelu-" in name}
     assert main == {training.name for pair in made.pairs for training in (pair.relu, pair.crelu)}
     assert all(pair.relu.settings.seed == pair.crelu.settings.seed for pair in made.pairs)
