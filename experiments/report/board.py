@@ -13,7 +13,8 @@ A claim that something is no more than something else cannot be shown in this wa
 While some of the planned pairs are missing, a verdict is interim: who looks after every pair, and stops at the first
 verdict, is wrong more often than 95 % say.
 
-What is measured layer by layer enters as the mean over layers; the sections below have every layer.
+What is measured layer by layer enters as the mean over layers.  Such a mean can hide that layers differ, so the board
+also counts the layers that are by themselves above and below; the sections after it have every layer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from experiments.report import analyses, invariance, pairs
 from experiments.report.cifar_tables import describe, paper_dataset, settings_key
 from experiments.report.context import Context, Fold, Parts, absent
 from experiments.report.groups import Group, differences, families, gap, groups, planned_pairs, test_error
-from experiments.report.repeats import Repeats, minus, repeats
+from experiments.report.repeats import Repeats, minus, repeats, signs
 from experiments.reproduction.scales import BASE, HALF
 from experiments.tables.html import Html, link, note, tag
 from experiments.tables.table import Badge, Column, Table
@@ -47,7 +48,8 @@ KINDS = {SHOWN: "good", OPPOSITE: "bad", CONTRADICTED: "bad"}  # colours; the ot
 class Question:
     """`values` has one number per pair of networks that is finished; `planned` is how many there will be.
 
-    sign    where the claim puts their mean: above `null` (1), below it (-1), or not below it (0)
+    sign      where the claim puts their mean: above `null` (1), below it (-1), or not below it (0)
+    layers    the numbers of which `values` are the means, by layer and pair; NaN where a layer has none
     """
 
     ask: str
@@ -57,6 +59,7 @@ class Question:
     values: Sequence[float]
     planned: int
     null: float = 0.0
+    layers: Sequence[Sequence[float]] = ()
     interval: Interval | None = field(init=False)
     p: float | None = field(init=False)
 
@@ -64,6 +67,29 @@ class Question:
         known = [value for value in self.values if math.isfinite(value)]
         object.__setattr__(self, "interval", t_interval(known) if known else None)
         object.__setattr__(self, "p", t_test([x - self.null for x in known]) if len(known) > 1 else None)
+
+    @classmethod
+    def of_layers(
+        cls,
+        ask: str,
+        claim: str,
+        measured: str,
+        sign: int,
+        layers: Iterable[Sequence[float]],
+        planned: int,
+        null: float = 0.0,
+    ) -> Question:
+        """About a mean over layers; a layer that no pair has does not count."""
+        known = [row for row in layers if any(map(math.isfinite, row))]
+        return cls(ask, claim, measured, sign, over_layers(known), planned, null, known)
+
+    @property
+    def by_layer(self) -> str:
+        """How many layers are by themselves above and below `null`."""
+        if len(self.layers) < 2 or len(self.values) < 2:
+            return ""
+        found = Counter(signs(self.layers, self.null))
+        return f"{found[1]} above {self.null:g}, {found[-1]} below, of {len(self.layers)}"
 
     @property
     def interim(self) -> bool:
@@ -89,7 +115,8 @@ def board(context: Context) -> Parts:
     words = (
         "What the paper claims, question by question, and what these networks show. A verdict is given only where "
         "a 95 % interval over seeds allows one; 'at once' means that it stands when Holm's method allows for the "
-        "number of questions."
+        "number of questions. Where layers are measured, the answer is about their mean; 'layers' counts those that "
+        "are by themselves above and below 0, or the limit that is named (Holm's method allows for their number)."
     )
     found: Parts = [tag("p", words)]
     made = families(groups(context.scale.table1, context.records))
@@ -123,7 +150,8 @@ def table(how: str, asked: Sequence[Question]) -> Table:
     ps = [1.0 if question.p is None else question.p for question in asked]  # what is not measured yet was asked, too
     safe = {p for p, shown in zip(ps, holm(ps), strict=True) if shown}
     heads = [Column("question"), *(Column(head, words=True) for head in ("verdict", "the paper", "measured"))]
-    heads += [Column("ours", "+.3f"), Column("95 % interval", "+.3f", ends=True), Column("how sure", words=True)]
+    heads += [Column("ours", "+.3f"), Column("95 % interval", "+.3f", ends=True)]
+    heads += [Column(head, words=True) for head in ("layers", "how sure")]
     lines = [
         [
             q.ask,
@@ -132,6 +160,7 @@ def table(how: str, asked: Sequence[Question]) -> Table:
             q.measured,
             q.interval and q.interval.mean,
             q.interval,
+            q.by_layer,
             sure(q, safe, len(ps)),
         ]
         for q in asked
@@ -210,9 +239,8 @@ def _paper(key: tuple[str, str], dataset: str) -> CifarRow:
     return found
 
 
-def over_layers(column: Iterable[Sequence[float]]) -> list[float]:
+def over_layers(rows: Iterable[Sequence[float]]) -> list[float]:
     """By layer and seed: the mean over layers, one per seed, NaN for one that lacks a layer which others have."""
-    rows = [row for row in column if any(map(math.isfinite, row))]
     return [sum(of_seed) / len(of_seed) for of_seed in zip(*rows, strict=True)]
 
 
@@ -222,12 +250,12 @@ def _pairs(networks: Repeats) -> Iterator[Question]:
         measured += "; without conv1, which did not start at random"
     relu, crelu = ([*pairs.excess_by_layer(networks, which).values()] for which in (0, 1))
     ask = "Are the filters of ReLU networks more opposed than random ones?"
-    yield Question(ask, "yes, most of all in the first layers", measured, -1, over_layers(relu), planned)
+    yield Question.of_layers(ask, "yes, most of all in the first layers", measured, -1, relu, planned)
     ask = "Are those of CReLU networks less opposed than ReLU's?"
-    more = over_layers(pairs.more_than_relu(networks))
-    yield Question(ask, "yes", "the same, minus ReLU's", 1, more, planned)
+    more = pairs.more_than_relu(networks)
+    yield Question.of_layers(ask, "yes", "the same, minus ReLU's", 1, more, planned)
     ask = "Are those of CReLU networks no more opposed than random ones?"
-    yield Question(ask, "yes", measured, 0, over_layers(crelu), planned)
+    yield Question.of_layers(ask, "yes", measured, 0, crelu, planned)
 
 
 def _phases(networks: Repeats) -> Question:
@@ -238,7 +266,7 @@ def _phases(networks: Repeats) -> Question:
     measured = f"|cosine| of their outgoing weights; far below 1: below {LARGE}"
     if getattr(networks.of[0].settings, "looks_linear", False):
         measured += "; by the recipe they start at 1"
-    return Question(ask, claim, measured, -1, over_layers(pair), len(networks.steps), LARGE)
+    return Question.of_layers(ask, claim, measured, -1, pair, len(networks.steps), LARGE)
 
 
 def _invariance(networks: Repeats) -> Iterator[Question]:
@@ -248,9 +276,9 @@ def _invariance(networks: Repeats) -> Iterator[Question]:
         ("both by one side", "with one side of both networks"),
         ("both by two sides", "with both sides of both networks"),
     ):
-        values = over_layers(invariance.differences(layers, way))
         ask, measured = f"Is CReLU more invariant, {words}?", "invariance score minus ReLU's"
-        yield Question(ask, "yes", measured, 1, values, len(networks.steps))
+        found = invariance.differences(layers, way)
+        yield Question.of_layers(ask, "yes", measured, 1, found, len(networks.steps))
 
 
 def _pooling(networks: Repeats) -> Question:
@@ -259,4 +287,5 @@ def _pooling(networks: Repeats) -> Question:
     ask = "Do learned filters survive max pooling better than random ones?"
     claim = f"yes: errors of {low:.2f} to {high:.2f} of the norm against {min(row.random for row in TABLE_S1):.2f}"
     measured = "relative error minus that of random filters"
-    return Question(ask, claim, measured, -1, over_layers(minus(learned, random)), len(networks.steps))
+    found = minus(learned, random)
+    return Question.of_layers(ask, claim, measured, -1, found, len(networks.steps))

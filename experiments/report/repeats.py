@@ -117,13 +117,19 @@ def minus(column: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -
     return [[a - b for a, b in zip(*rows, strict=True)] for rows in zip(column, other, strict=True)]
 
 
+def signs(column: Iterable[Iterable[float]], null: float = 0.0) -> list[int]:
+    """One per layer: 1 or -1 where Holm's test of the column shows that its mean is above or below `null`, else 0."""
+    known = [[x - null for x in values if math.isfinite(x)] for values in column]
+    several = [i for i, values in enumerate(known) if len(values) > 1]
+    shown = holm([t_test(known[i]) for i in several])
+    found = {i for i, one in zip(several, shown, strict=True) if one}
+    return [0 if i not in found else 1 if sum(values) > 0 else -1 for i, values in enumerate(known)]
+
+
 def tested(column: Iterable[Iterable[float]]) -> list[Any]:
     """The mean differences, one per layer; bold where Holm's test of the whole column shows that they are not 0."""
     known = [[x for x in values if math.isfinite(x)] for values in column]
-    several = [i for i, values in enumerate(known) if len(values) > 1]
-    shown = holm([t_test(known[i]) for i in several])
-    bold = {i for i, found in zip(several, shown, strict=True) if found}
-    return [Bold(over(values)) if i in bold else over(values) for i, values in enumerate(known)]
+    return [Bold(over(values)) if sign else over(values) for values, sign in zip(known, signs(known), strict=True)]
 
 
 BEHIND = (

@@ -245,6 +245,19 @@ def test_the_board_takes_the_mean_over_layers(paired):
     assert row["verdict"] == "not shown"
 
 
+def test_the_board_counts_the_layers_on_either_side(paired):
+    """|cosines| near 0.6 and 0.1 are by themselves above and below 0.5, 0.3 to 0.7 are neither; their mean is below."""
+    root, _ = paired
+    scale = tiny(3, analysed=3)
+    cells = [(0.60, 0.10, 0.3), (0.61, 0.11, 0.5), (0.62, 0.12, 0.7)]
+    tables = [csv_of(CORRELATION, *((f"conv{n}", x, 0.1, 0.1, 0.3) for n, x in enumerate(own))) for own in cells]
+    write_analyses(root, scale, "table6", *({"correlation.csv": made} for made in tables))
+    rows = board(report(root, scale))
+    row = rows["Are the two phases of a filter used differently?"]
+    assert (float(row["ours"]), row["layers"]) == (pytest.approx(0.4067, abs=1e-3), "1 above 0.5, 1 below, of 3")
+    assert rows[QUESTION]["layers"] == ""
+
+
 def test_reduced_runs_are_not_compared_with_the_paper(paired):
     _, text = read(report(*paired))
     assert "Not comparable with the paper: textures is not CIFAR, width x0.04, 64 images, recipe short, 1 epoch" in text
