@@ -254,8 +254,8 @@ def test_what_documents_say_of_full_width():
         for path in (ROOT / "README.md", ROOT / "docs" / "findings.md", HOURS / "README.md")
     )
 
-    def of(network, kind):
-        names = [f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" for seed in range(pairs)]
+    def of(network, kind, seeds=range(pairs)):
+        names = [f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" for seed in seeds]
         return np.array([runs[name][kind] for name in names])
 
     def mean(values):
@@ -299,8 +299,15 @@ def test_what_documents_say_of_full_width():
     assert f"{smaller} {later}" in findings
     assert f"training and test error is {less} points smaller ({interval}) for CReLU (half)" in hours
     assert f"In [the pair of 17 epochs](../findings.md#errors) it is {later}" in hours
-    base = runs["cifar10-convpool-base-crelu-hour8-seed0/result.json"]["test_error"]
-    assert f"has {base:.2f} %: {base - relu[0]:.2f} points more" in hours
+    for network, words in (
+        ("base-crelu", "CReLU (base), with twice the parameters,"),
+        ("base-avr", "AVR (base), with as many parameters,"),
+    ):
+        seeds = [seed for seed in range(pairs) if f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" in runs]
+        found = t_interval(of(network, "test_error", seeds) - relu[seeds])
+        for text in (findings, hours):
+            assert f"{words} is {found.mean:.2f} points worse" in text
+            assert f"({found.low:.2f} to {found.high:.2f})" in text
     phases = {
         row["layer"]: float(row["|pair|"])
         for row in tables()["hours/table-6-cosines-of-outgoing-weights-crelu-half-cifar-10-recipe-hour"]
