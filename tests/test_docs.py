@@ -217,7 +217,7 @@ def test_what_the_findings_say_of_the_optimiser():
     ) in text
     stand = holm([t_test(values) for values in closer.values()])
     assert [name for name, one in zip(both, stand, strict=True) if one] == ["free-norms"]
-    assert f"Of its {len(both)} changes to both networks one alters the difference beyond chance" in text
+    assert f"The ablation makes {len(both)} changes to both networks, and one of them alters the difference" in text
     assert f"CReLU (half) is {norms.mean:.2f} points closer to ReLU ({norms.low:.2f} to {norms.high:.2f})" in text
     assert f"it may be closer, too ({shifts.mean:.2f}; {shifts.low:.2f} to {shifts.high:.2f})" in text
 
@@ -240,8 +240,11 @@ def test_what_the_findings_say_of_learning_curves():
         f"{seen['base-relu', '8']:.2f} %."
     ) in text
     assert f"at first ({seen['base-crelu', '1']:.2f} %) and ends at {seen['base-crelu', '8']:.2f} %" in text
-    assert "With `short` the two are level in the first three epochs" in text
     assert all(abs(seen["half-crelu, short", e] - seen["base-relu, short", e]) < 1.5 for e in "123")
+    assert (
+        "With `short` (one pair) the two are level in the first three epochs; then CReLU (half) falls behind, and "
+        f"ends at {seen['half-crelu, short', '16']:.2f} against {seen['base-relu, short', '16']:.2f} %."
+    ) in text
 
 
 def test_what_documents_say_of_full_width():
@@ -293,6 +296,13 @@ def test_what_documents_say_of_full_width():
     assert {card.settings["epochs"] for card in cards} == {17}
     gaps = [card.test_error - card.train_error for card in cards]
     later = f"{gaps[1] - gaps[0]:.2f} points larger"
+    assert (
+        f"After 17 epochs, one network of each kind, the difference is {cards[1].test_error - cards[0].test_error:.2f}"
+        in findings
+    )
+    by_sgd = [runs[f"cifar10-convpool-{name}-short16-seed0/result.json"] for name in ("base-relu", "half-crelu")]
+    relu_sgd, half_sgd = (one["test_error"] - one["train_error"] for one in by_sgd)
+    assert f"by SGD (one pair, 16 epochs) it is {relu_sgd - half_sgd:.2f} points smaller" in findings
     smaller = (
         f"after eight epochs, {less} points ({interval}), but not after Holm's correction; after 17 (one pair) it is"
     )
@@ -306,8 +316,9 @@ def test_what_documents_say_of_full_width():
         seeds = [seed for seed in range(pairs) if f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" in runs]
         found = t_interval(of(network, "test_error", seeds) - relu[seeds])
         for text in (findings, hours):
-            assert f"{words} is {found.mean:.2f} points worse" in text
-            assert f"({found.low:.2f} to {found.high:.2f})" in text
+            assert f"with which ReLU (base) has {relu[seeds].mean():.2f} %" in text
+            assert f"{words} is {found.mean:.2f} points worse than that" in text
+            assert f"({found.low:.2f} to {found.high:.2f}" in text
     phases = {
         row["layer"]: float(row["|pair|"])
         for row in tables()["hours/table-6-cosines-of-outgoing-weights-crelu-half-cifar-10-recipe-hour"]
@@ -321,25 +332,40 @@ def test_what_documents_say_of_full_width():
 
 
 def test_what_documents_say_of_the_layers_of_full_width():
-    """Prose of docs/findings.md and docs/hours: signs at conv6, pairs without conv7, what comes back after pooling."""
+    """Prose of docs/findings.md and docs/hours: phases, pairs of filters, what comes back after pooling."""
     findings, hours = (
         " ".join(path.read_text().split()) for path in (ROOT / "docs" / "findings.md", HOURS / "README.md")
     )
+    unmatched, positive = collections.defaultdict(list), collections.defaultdict(list)
     with open(HOURS / "analyses" / "correlation.csv", newline="") as file:
-        positive = [row["pair_positive_share"] for row in csv.DictReader(file)
-                    if row["layer"] == "conv6" and "-hour8-" in row["run"]]  # fmt: skip
-    assert set(map(float, positive)) == {1.0}
-    assert "for every filter of all networks" in hours
-    more = collections.defaultdict(list)  # how much more opposed than random ones, by layer
+        for row in csv.DictReader(file):
+            if re.fullmatch(r"cifar10-convpool-half-crelu-hour8-seed\d", row["run"]):
+                unmatched[row["layer"]].append(float(row["non_pair_absolute"]))
+                positive[row["layer"]].append(float(row["pair_positive_share"]))
+    ends = [statistics.mean(unmatched[layer]) for layer in ("conv6", "conv7")]
+    assert "(of unmatched weights {:.2f} and {:.2f})".format(*ends) in findings
+    assert set(positive["conv6"]) == {1.0}
+    assert "At conv6 the cosine is positive for every filter" in findings
+    assert "at conv6 the cosine is positive for every filter of all networks" in hours
+    low, high = (100 * end(positive["conv7"]) for end in (min, max))
+    assert f"at conv7 it is for {low:.0f} to {high:.0f} % of them" in findings
+
+    cosines, random = collections.defaultdict(list), collections.defaultdict(list)
     for name, value in json.loads((HOURS / "analyses.json").read_text()).items():
         if of := re.match(r"pairing-cifar10-seed\d/.*-(relu|crelu)-hour8-seed\d/summary.json", name):
             for layer, found in value.items():
-                more[of[1], layer].append(found["mean"] - found["null_mean"])
-    layers = [f"conv{i}" for i in range(2, 9)]
-    beyond = {layer: np.subtract(more["crelu", layer], more["relu", layer]) for layer in layers}
-    assert t_interval(np.mean([*beyond.values()], axis=0)).high < 0
-    assert "without this layer the mean has the other sign" in findings
-    assert t_interval(np.mean([beyond[layer] for layer in layers if layer != "conv7"], axis=0)).low > 0
+                cosines[of[1], layer].append(found["mean"])
+                random[of[1], layer].append(found["null_mean"])
+    early = [f"conv{i}" for i in range(2, 7)]
+    relu, null = ([statistics.mean(of["relu", layer]) for layer in early] for of in (cosines, random))
+    assert f"the mean cosine is {max(relu):.2f} to {min(relu):.2f} from conv2 to conv6" in findings
+    assert f"where random filters have {max(null):.2f} to {min(null):.2f}" in findings
+    more = [np.subtract(cosines["crelu", layer], random["crelu", layer])
+            - np.subtract(cosines["relu", layer], random["relu", layer]) for layer in early]  # fmt: skip
+    for text in (findings, hours):
+        assert f"by at most {max(abs(of_layer.mean()) for of_layer in more):.3f}" in text
+    interval = t_interval(np.mean(more, axis=0))
+    assert interval.low < 0 < interval.high  # "the difference in the mean comes from these two layers"
     rows = {row["layer"][:5]: row for row in tables()["hours/table-s1-reconstruction-ratios"] if "hour" in row["layer"]}
     kinds = ("learned", "random filters", "paper: learned")
     learned, random, paper = ([100 * (1 - float(rows[n][kind]) ** 2) for n in ("conv2", "conv5")] for kind in kinds)
@@ -359,7 +385,7 @@ def test_what_the_findings_say_of_theory():
         f"{false['false']} need another statement in their place, {false['gap']} a condition, and "
         f"{false['misprint']} are misprints."
     ) in text
-    assert f"| {false['false']} of {len(of_paper)} statements need another statement" in text
+    assert f"of {len(of_paper)} statements, steps of proofs among them, {false['false']} need another statement" in text
 
 
 def test_what_16_bits_do_to_the_recipe():
