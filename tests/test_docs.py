@@ -374,6 +374,23 @@ def test_what_documents_say_of_the_layers_of_full_width():
     assert "learned filters recover {:.0f} and {:.0f} %. Deeper".format(*paper) in findings
 
 
+def test_what_the_findings_say_of_average_and_vote():
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    rows = {
+        row["network"]: row for row in tables()["hours/table-1-cifar-10-widths-x0.25-recipe-hour-5-epochs-10-folds"]
+    }
+    own, paper = (
+        [[float(rows[name][f"{whose} %"]) for whose in kinds] for name in ("ReLU (base x0.25)", "CReLU (half x0.25)")]
+        for kinds in (("ours: test", "ours: vote"), ("paper: Average", "paper: Vote"))
+    )
+    average, vote = (half - relu for relu, half in zip(*own, strict=True))
+    assert f"is {average:.2f} points worse on average and {vote:.2f} after the vote" in text
+    (relu, half), (relu_paper, half_paper) = ([average - vote for average, vote in of] for of in (own, paper))
+    assert (
+        f"by {half:.2f} points and ReLU by {relu:.2f} (in the paper by {half_paper:.2f} and {relu_paper:.2f})" in text
+    )
+
+
 def test_what_the_findings_say_of_theory():
     text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
     of_paper = [
