@@ -391,6 +391,18 @@ def test_what_the_findings_say_of_average_and_vote():
     )
 
 
+def test_what_the_findings_say_of_cifar_100():
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    runs = json.loads((HOURS / "runs.json").read_text())
+    relu, half = (runs[f"cifar100-convpool-{name}-hour8-seed0/result.json"] for name in ("base-relu", "half-crelu"))
+    relu_paper, half_paper = (cifar_result(*of, "cifar100") for of in (("relu", "base"), ("crelu", "half")))
+    assert f"here by {relu_paper.single - relu['test_error']:.2f} points" in text
+    assert f"({relu_paper.train:.2f} and {half_paper.train:.2f} % there)" in text
+    own = (relu["test_error"] - relu["train_error"]) - (half["test_error"] - half["train_error"])
+    paper = (relu_paper.single - relu_paper.train) - (half_paper.single - half_paper.train)
+    assert f"On CIFAR-100 (one pair) it is {own:.2f} points smaller, where the paper has {paper:.2f}." in text
+
+
 def test_what_the_findings_say_of_theory():
     text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
     of_paper = [
