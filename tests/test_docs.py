@@ -403,6 +403,19 @@ def test_what_the_findings_say_of_cifar_100():
     assert f"On CIFAR-100 (one pair) it is {own:.2f} points smaller, where the paper has {paper:.2f}." in text
 
 
+def test_what_the_findings_say_of_equal_size():
+    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    runs = json.loads((HOURS / "runs.json").read_text())
+    names = ("base-relu-x0.7071-hour8-seed0-equal-size", "half-crelu-hour8-seed0", "base-relu-hour8-seed0")
+    equal, half, base = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    (row,) = (row for row in tables()["hours/controls-cifar-10-full-width-recipe-hour-8-epochs"]
+              if row["network"] == "ReLU, as large as CReLU (half)")  # fmt: skip
+    assert (
+        f"({int(row['parameters']):,} parameters, and as many multiplications) has {equal:.2f} %, which is "
+        f"{half - equal:.2f} points better than CReLU (half) and {equal - base:.2f} worse than ReLU (base)"
+    ) in text
+
+
 def test_what_the_findings_say_of_theory():
     text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
     of_paper = [
