@@ -35,6 +35,11 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/README.md")])
 
 
+def prose(name):
+    """A document in one line, so that its sentences are found wherever they are broken."""
+    return " ".join((ROOT / name).read_text().split())
+
+
 def code(document, language="python"):
     return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), re.M | re.S)
 
@@ -172,7 +177,7 @@ def by_seed(width):
 
 def test_what_the_findings_say_of_parameters_and_the_recipe():
     """Prose of docs/findings.md: a line through the two ReLU networks, and differences of single trainings."""
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     rows = {row["network"]: row for row in tables()["table-1-cifar-10-widths-x0.25-recipe-short-10-epochs"]}
     small, large = ((float(rows[n]["parameters"]), float(rows[n]["ours: test %"]))
                     for n in ("ReLU (base x0.25)", "ReLU (double x0.25)"))  # fmt: skip
@@ -198,7 +203,7 @@ def test_what_the_findings_say_of_parameters_and_the_recipe():
 
 def test_what_the_findings_say_of_the_optimiser():
     """Seed by seed: how much worse CReLU (half) is than ReLU (base), with the recipe and with SGD."""
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
         found = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in csv.DictReader(file)}
     worse = {of: np.array([found[f"{of} crelu", s] - found[f"{of} relu", s] for s in "012"]) for of in ("hour", "sgd")}
@@ -223,7 +228,7 @@ def test_what_the_findings_say_of_the_optimiser():
 
 
 def test_what_the_findings_say_of_learning_curves():
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     found = collections.defaultdict(list)
     with open(HOURS / "runs" / "metrics.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -252,10 +257,7 @@ def test_what_documents_say_of_full_width():
     runs = json.loads((HOURS / "runs.json").read_text())
     pairs = sum(re.fullmatch(r"cifar10-convpool-base-relu-hour8-seed\d/result.json", name) is not None for name in runs)
     words = {4: "four", 5: "five"}[pairs]
-    readme, findings, hours = (
-        " ".join(path.read_text().split())
-        for path in (ROOT / "README.md", ROOT / "docs" / "findings.md", HOURS / "README.md")
-    )
+    readme, findings, hours = map(prose, ("README.md", "docs/findings.md", "docs/hours/README.md"))
 
     def of(network, kind, seeds=range(pairs)):
         names = [f"cifar10-convpool-{network}-hour8-seed{seed}/result.json" for seed in seeds]
@@ -333,9 +335,7 @@ def test_what_documents_say_of_full_width():
 
 def test_what_documents_say_of_the_layers_of_full_width():
     """Prose of docs/findings.md and docs/hours: phases, pairs of filters, what comes back after pooling."""
-    findings, hours = (
-        " ".join(path.read_text().split()) for path in (ROOT / "docs" / "findings.md", HOURS / "README.md")
-    )
+    findings, hours = map(prose, ("docs/findings.md", "docs/hours/README.md"))
     unmatched, positive = collections.defaultdict(list), collections.defaultdict(list)
     with open(HOURS / "analyses" / "correlation.csv", newline="") as file:
         for row in csv.DictReader(file):
@@ -375,7 +375,7 @@ def test_what_documents_say_of_the_layers_of_full_width():
 
 
 def test_what_the_findings_say_of_average_and_vote():
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     rows = {
         row["network"]: row for row in tables()["hours/table-1-cifar-10-widths-x0.25-recipe-hour-5-epochs-10-folds"]
     }
@@ -392,7 +392,7 @@ def test_what_the_findings_say_of_average_and_vote():
 
 
 def test_what_the_findings_say_of_cifar_100():
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     runs = json.loads((HOURS / "runs.json").read_text())
     relu, half = (runs[f"cifar100-convpool-{name}-hour8-seed0/result.json"] for name in ("base-relu", "half-crelu"))
     relu_paper, half_paper = (cifar_result(*of, "cifar100") for of in (("relu", "base"), ("crelu", "half")))
@@ -404,7 +404,7 @@ def test_what_the_findings_say_of_cifar_100():
 
 
 def test_what_the_findings_say_of_equal_size():
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     runs = json.loads((HOURS / "runs.json").read_text())
     names = ("base-relu-x0.7071-hour8-seed0-equal-size", "half-crelu-hour8-seed0", "base-relu-hour8-seed0")
     equal, half, base = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
@@ -417,7 +417,7 @@ def test_what_the_findings_say_of_equal_size():
 
 
 def test_what_the_findings_say_of_theory():
-    text = " ".join((ROOT / "docs" / "findings.md").read_text().split())
+    text = prose("docs/findings.md")
     of_paper = [
         row for row in cells(section(ROOT / "docs" / "errata.md", "The statements")) if not row[1].startswith("ours")
     ]
@@ -470,7 +470,7 @@ def test_the_table_of_the_ablation():
 
 def test_what_documents_say_of_the_speed_run():
     """Prose of README.md and docs/recipes.md, and the means in the table, from the trainings."""
-    readme, recipes = (" ".join((ROOT / name).read_text().split()) for name in ("README.md", "docs/recipes.md"))
+    readme, recipes = map(prose, ("README.md", "docs/recipes.md"))
     with open(ROOT / "docs" / "speedrun" / "trainings.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     views = {v: [float(r["test_error_six_views"]) for r in rows if r["variant"] == v] for v in ("plus-minus", "crelu")}
@@ -499,7 +499,7 @@ def test_what_documents_say_of_the_speed_run():
 
 def test_what_the_page_on_gpus_says_of_precision():
     """Prose of docs/gpu.md, from the table above it."""
-    text = " ".join((ROOT / "docs" / "gpu.md").read_text().split())
+    text = prose("docs/gpu.md")
     rows = {tuple(row["network"].split(", ")): row for row in tables()["precision"]}
     networks = ("ReLU (base)", "CReLU (half)")
     assert len(rows) == len(networks) * 7
@@ -816,7 +816,7 @@ def test_the_map_is_complete():
 def test_the_citation_is_of_this_version_and_this_paper():
     text = (ROOT / "CITATION.cff").read_text()
     assert f"\nversion: {minicnn.__version__}\n" in text
-    readme = " ".join((ROOT / "README.md").read_text().split())
+    readme = prose("README.md")
     title = re.search(r"type: conference-paper\n    title: \"(.*)\"", text)[1]
     assert f"*{title}*" in readme
     assert re.findall(r"family-names: (\w+)", text) == ["Shang", "Sohn", "Almeida", "Lee"]

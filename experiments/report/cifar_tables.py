@@ -91,7 +91,7 @@ def describe(group: Group) -> str:
     how_long = counted(s.epochs, "epoch") + (f" of {counted(s.subset, 'image')}" if s.subset else "")
     protocol = {"plain": "", "single": ", protocol Single", "folds": f", {folds} folds"}[group.protocol]
     model = "VGG, " if s.model == "vgg" else ""
-    return f"{data_name(s.dataset)}, {model}{width}, {s.training}, {how_long}{protocol}"
+    return f"{data_name(s.dataset)}, {model}{width}, {s.how_trained}, {how_long}{protocol}"
 
 
 def _errors(context: Context, title: str, rows: Sequence[Any], family: Sequence[Group], series: str) -> Parts:

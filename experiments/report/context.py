@@ -85,8 +85,8 @@ class Context:
             return ""
         cifar = (one.settings for one in (*self.scale.table1, *self.scale.table2))
         like = (settings.model, settings.dataset, settings.scale)
-        ways = {one.training for one in cifar if (one.model, one.dataset, one.scale) == like}
-        return f", {settings.training}" if len(ways) > 1 else ""
+        ways = {one.how_trained for one in cifar if (one.model, one.dataset, one.scale) == like}
+        return f", {settings.how_trained}" if len(ways) > 1 else ""
 
     def analyses(self, target: str) -> list[Analysis]:
         """The analyses that a target shows besides trainings."""

@@ -341,7 +341,7 @@ class CifarSettings(Settings):
         return [f"{name} {getattr(self, name)}" for name in names if getattr(self, name) != getattr(own, name)]
 
     @property
-    def training(self) -> str:
+    def how_trained(self) -> str:
         """The recipe, and what differs from it."""
         return " with ".join(filter(None, (f"recipe {self.recipe}", ", ".join(self.changed))))
 

@@ -249,13 +249,34 @@ def test_the_board_counts_the_layers_on_either_side(paired):
     """|cosines| near 0.6 and 0.1 are by themselves above and below 0.5, 0.3 to 0.7 are neither; their mean is below."""
     root, _ = paired
     scale = tiny(3, analysed=3)
-    cells = [(0.60, 0.10, 0.3), (0.61, 0.11, 0.5), (0.62, 0.12, 0.7)]
+    cells = [(0.60, 0.10, 0.3, 0.20), (0.61, 0.11, 0.5, 0.21), (0.62, 0.12, 0.7, 0.22)]
     tables = [csv_of(CORRELATION, *((f"conv{n}", x, 0.1, 0.1, 0.3) for n, x in enumerate(own))) for own in cells]
     write_analyses(root, scale, "table6", *({"correlation.csv": made} for made in tables))
     rows = board(report(root, scale))
     row = rows["Are the two phases of a filter used differently?"]
-    assert (float(row["ours"]), row["layers"]) == (pytest.approx(0.4067, abs=1e-3), "1 above 0.5, 1 below, of 3")
+    assert (float(row["ours"]), row["layers"]) == (pytest.approx(0.3575), "1 above 0.5, 2 below, of 4")
     assert rows[QUESTION]["layers"] == ""
+
+
+def test_networks_that_were_trained_in_two_ways_are_told_apart(paired):
+    """The recipe is named where a network like it has another, or other numbers; and only there."""
+    root, scale = paired
+
+    def names(scale):
+        with open(
+            report(root, scale).parent / "tables" / "section-4.1-training-and-test-error.csv", newline=""
+        ) as file:
+            return [row["network"] for row in csv.DictReader(file)]
+
+    assert not any("recipe" in name for name in names(scale))
+    other = tuple(replace(one, settings=replace(one.settings, shift=1), control="shifts") for one in scale.table1)
+    found = names(replace(scale, table1=(*scale.table1, *other)))
+    usual, changed = scale.table1[0].settings.how_trained, other[0].settings.how_trained
+    assert (len(found), len(set(found))) == (4, 4)
+    assert [name.endswith(f", {how}") for name, how in zip(found, [usual] * 2 + [changed] * 2, strict=True)] == [
+        True
+    ] * 4
+    assert (usual, changed) == ("recipe short with batch 32", "recipe short with shift 1, batch 32")
 
 
 def test_reduced_runs_are_not_compared_with_the_paper(paired):
