@@ -8,7 +8,7 @@ it was interrupted, it continues.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from experiments.cli.app import argument_parser, command, counted, get_device, hint, run_main, usage_errors
@@ -21,11 +21,18 @@ from experiments.train.variants import TRAININGS, Variants, add_options, in_word
 from minicnn.analysis.statistics import t_interval
 from minicnn.checkpoint import atomic_write_text
 from minicnn.data.catalogue import load
+from minicnn.nn import init
 
 MODULE = "experiments.ablation"
 SHORT = RECIPES["short"]["convpool"]
 OF_SGD = ("lr", "momentum", "weight_decay", "clip")
-NETWORKS = {"CReLU (half)": {"act": "crelu", "width": "half"}, "ReLU (base)": {"act": "relu", "width": "base"}}
+NETWORKS = {
+    "CReLU (half)": {"act": "crelu", "width": "half"},
+    "ReLU (base)": {"act": "relu", "width": "base"},
+    "AVR (base)": {"act": "avr", "width": "base"},
+}
+BY_ACT = {own["act"]: network for network, own in NETWORKS.items()}
+MAIN_PAIR = ["crelu", "relu"]
 
 
 class Change(NamedTuple):
@@ -47,6 +54,7 @@ CHANGES = {
     "sgd": Change("SGD as in `short`", {"optimiser": "sgd"} | {name: getattr(SHORT, name) for name in OF_SGD}),
     "not-centred": Change("filters not centred", {"centred": False}),
     "free-norms": Change("norms not kept", {"keep_norm": False}),
+    "he-gain": Change("norms as behind ReLU", {"gain": init.HE}, only="avr"),
     "usual-start": Change("no looks-linear start", {"looks_linear": False}, only="crelu"),
     "usual-conv1": Change("conv1 not whitened", {"whitened": False}),
     "random-flips": Change("flips at random", {"alternate": False}),
@@ -64,21 +72,25 @@ CHANGES = {
 
 def main(arguments: list[str]) -> int:
     args = parser().parse_args(arguments)
-    args.changes = list(dict.fromkeys(["hour", *args.changes]))  # the recipe itself is always the first
+    networks = {BY_ACT[act]: NETWORKS[BY_ACT[act]] for act in args.networks}
+    asked = dict.fromkeys(["hour", *args.changes])  # the recipe itself is always the first
+    args.changes = [name for name in asked if CHANGES[name].only in ("", *args.networks)]
     with usage_errors():
         check_numbers(vars(args), positive=("seeds", "hold_out"))
         wanted = {
             (network, name): settings(args, network, name)
-            for network, own in NETWORKS.items()
+            for network, own in networks.items()
             for name in args.changes
             if CHANGES[name].only in ("", own["act"])
         }
         for own in wanted.values():
             own[0].check()
     device = get_device(args.device, products=args.precision)
-    one = wanted[next(iter(NETWORKS)), "hour"][0]
+    one = wanted[next(iter(networks)), "hour"][0]
     what = f"{counted(one.epochs, 'epoch')}, {args.hold_out} images held out, {counted(args.seeds, 'seed')}, {device}"
-    print(f"{len(wanted) * args.seeds} trainings: {len(args.changes)} rows, {len(NETWORKS)} networks, {what}.")
+    print(
+        f"{len(wanted) * args.seeds} trainings: {len(args.changes)} rows, {counted(len(networks), 'network')}, {what}."
+    )
     if args.dry_run:
         return 0
     with hint("--data names a folder or an archive; for a first look, --dataset textures needs neither"):
@@ -93,7 +105,7 @@ def main(arguments: list[str]) -> int:
         key: {seed: r["hold_out_error"] for seed, r in own.items()}
         for key, own in zip(wanted, results.values(), strict=True)
     }
-    shown = table(args.changes, errors)
+    shown = table(args.changes, networks, errors)
     print(f"\n{shown.text()}\n")
     print("Hold-out errors at the best epoch: means over seeds with 95 % intervals, and by how much they are more than")
     print(f"with the recipe itself, seed by seed.  Trained on {in_words(machines(results))}.")
@@ -107,6 +119,13 @@ def parser() -> argparse.ArgumentParser:
     known = "; ".join(f"{name}: {change.words}" for name, change in CHANGES.items())
     p.add_argument(
         "--changes", type=several_of(CHANGES), default=list(CHANGES), metavar="A,B", help=f"default all. {known}"
+    )
+    p.add_argument(
+        "--networks",
+        type=several_of(BY_ACT),
+        default=MAIN_PAIR,
+        metavar="A,B",
+        help=f"{', '.join(f'{act}: {network}' for act, network in BY_ACT.items())}; default {','.join(MAIN_PAIR)}",
     )
     p.add_argument("--seeds", type=int, default=3, help="trainings of each row and network (default 3)")
     p.add_argument("--epochs", type=int, default=3, help="default 3")
@@ -128,15 +147,15 @@ def settings(args: argparse.Namespace, network: str, change: str) -> list[CifarS
 Errors = Mapping[tuple[str, str], Mapping[int, float]]  # by network and change, and by seed
 
 
-def table(changes: Sequence[str], errors: Errors) -> Table:
+def table(changes: Sequence[str], networks: Collection[str], errors: Errors) -> Table:
     """A row per change; nothing where it changes nothing for a network."""
     columns = [Column("changed")]
-    for network in NETWORKS:
+    for network in networks:
         columns += [Column(f"{network}, error %", ".2f"), Column(f"{network}, more by", "+.2f")]
     lines = []
     for change in changes:
         line: list[Any] = [CHANGES[change].words]
-        for network in NETWORKS:
+        for network in networks:
             own, hour = errors.get((network, change), {}), errors[network, "hour"]
             more = [own[seed] - hour[seed] for seed in own if seed in hour] if change != "hour" else []
             line += [t_interval(values) if values else None for values in ([*own.values()], more)]

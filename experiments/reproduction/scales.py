@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.reproduction.steps import Training, convpool, photo, vgg
+from minicnn.nn.init import HE
 from reference.paper import TABLE_1, TABLE_2, TABLE_4
 
 MODELS = tuple((row.act, row.width) for row in TABLE_1 if row.dataset == "cifar10")
 DEEP = tuple(row.at for row in TABLE_2 if row.dataset == "cifar10")
 BASE, HALF = ("relu", "base"), ("crelu", "half")  # the pair that the paper is about
+AVR = ("avr", "base")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def controls(main: int, seeds: int, shorter: int, **settings: Any) -> dict[str, 
     }
     if found["CReLU (half)"][0].settings.looks_linear:
         found["CReLU (half), no looks-linear start"] = of(seeds, HALF, "usual-start", looks_linear=False)
+    if convpool(*AVR, **settings).settings.gain != HE:
+        found["AVR (base), norms as behind ReLU"] = of(min(seeds, 2), AVR, "he-gain", gain=HE)
     return found
 
 
@@ -189,7 +193,7 @@ def hours(seeds: int | None = None) -> Scale:
     by_sgd: dict[str, Any] = {"epochs": 16}  # of the recipe short: is it the optimiser that decides?
     flips = whole | {"shift": 0, "control": "flips"}  # the paper flips images and does not shift them
     several, fewer = seeds or 5, min(seeds or 3, 3)  # two seeds would hardly ever decide anything
-    main, others = (HALF, BASE), (("crelu", "base"), ("avr", "base"))
+    main, others = (HALF, BASE), (("crelu", "base"), AVR)
     return Scale(
         name="hours",
         what="20 to 60 minutes per pair on two cores: real CIFAR, full widths, eight epochs of the recipe hour",

@@ -57,6 +57,7 @@ class Recipe(NamedTuple):
     sgd_momentum: float = 0.9
     sgd_decay: float = 0.0
     last_lr: float | None = None
+    gain: float = init.HE
 
 
 RECIPES = {
@@ -80,6 +81,7 @@ RECIPES = {
                          keep_norm=True, reflect=True, iterations=3, sgd_momentum=0.85, sgd_decay=0.004, last_lr=0.02),
     },
 }  # fmt: skip
+OWN_GAIN = {("hour", "convpool", "avr"): 1.0}  # the norms that it keeps are those that |x| needs
 OPTIMISERS = ("sgd", "muon")
 LAST = {"vgg": VGG_CONVOLUTIONS, "sprint": SPRINT_CONVOLUTIONS}  # the number of their last convolution
 OF_MUON = ("sgd_lr", "last_lr", "sgd_momentum", "sgd_decay", "iterations", "keep_norm")
@@ -169,6 +171,10 @@ OPTIONS = {
         "looks_linear": Option("start CReLU networks as linear ones (convpool)"),
         "centred": Option("filters behind an activation start with mean 0 (convpool), and muon's steps leave that"),
         "keep_norm": Option("muon: every filter bank keeps the norm that it starts with"),
+        "gain": Option(
+            "convpool: weights behind an activation start with variance gain^2 / fan-in (default He's, sqrt 2; 1 "
+            "for AVR by hour)"
+        ),
         "seed": Option("seed of weights, order, augmentation and dropout (default 0)"),
     },
 }
@@ -182,12 +188,15 @@ class CifarSettings(Settings):
     PHOTOGRAPHS: ClassVar = False
     OPTIONS: ClassVar = OPTIONS
     KEYS: ClassVar = ("model", "act", "recipe")
-    POSITIVE: ClassVar = ("scale", "epochs", "batch", "lr", "sgd_lr", "last_lr", "iterations", "clip", "subset")
+    POSITIVE: ClassVar = (
+        "scale", "epochs", "batch", "lr", "sgd_lr", "last_lr", "iterations", "clip", "subset", "gain",
+    )  # fmt: skip
     NOT_NEGATIVE: ClassVar = ("weight_decay", "sgd_decay", "shift", "seed")
     ADDED: ClassVar = {
         "optimiser": "sgd", "momentum": 0.9, "sgd_lr": None, "smoothing": 0.0, "alternate": False,
         "looks_linear": False, "whitened": False, "centred": False, "keep_norm": False,
         "warmup": 0.25, "reflect": False, "iterations": 5, "sgd_momentum": 0.9, "sgd_decay": 0.0, "last_lr": None,
+        "gain": init.HE,
     }  # fmt: skip
 
     model: str
@@ -213,6 +222,7 @@ class CifarSettings(Settings):
     sgd_momentum: float
     sgd_decay: float
     last_lr: float | None
+    gain: float  # convpool only
 
     @classmethod
     def of(cls, **given: Any) -> Self:
@@ -223,6 +233,8 @@ class CifarSettings(Settings):
         if values["recipe"] not in recipes:
             raise ValueError(f"{network} has no recipe {values['recipe']!r}; choose from {', '.join(recipes)}")
         values = recipes[values["recipe"]]._asdict() | values
+        if (own_gain := OWN_GAIN.get((values["recipe"], network, values["act"]))) is not None:
+            values |= {"gain": own_gain} | given
         if values["optimiser"] == "muon" and values["sgd_lr"] is None:
             values["sgd_lr"] = RECIPES["hour"]["convpool"].sgd_lr
         if values["optimiser"] == "sgd":  # without what is Muon's in the recipe
@@ -275,6 +287,7 @@ class CifarSettings(Settings):
             ("dropout", any(self.dropout) and not convpool, f"is for convpool; the rates of {model} are fixed"),
             ("logits_act", self.logits_act and not convpool, "is for convpool"),
             ("looks_linear", self.looks_linear and not convpool, "is for convpool"),
+            ("gain", self.gain != usual["gain"] and not convpool, "is for convpool"),
             ("looks_linear", unlike_linear, f"is for {prefix}act crelu"),
             ("centred", self.centred and sgd and not convpool, f"is for convpool, or for {prefix}optimiser muon"),
             ("whitened", self.whitened and model == "vgg", "is for convpool and sprint"),
@@ -336,9 +349,10 @@ class CifarSettings(Settings):
     @property
     def changed(self) -> list[str]:
         """Which numbers are not those of the recipe, apart from the epochs."""
-        own = self.of(model=self.model, recipe=self.recipe)
+        own = self.of(model=self.model, recipe=self.recipe, act=self.act)
         names = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
-        return [f"{name} {getattr(self, name)}" for name in names if getattr(self, name) != getattr(own, name)]
+        values = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(own, name)}
+        return [f"{name} {f'{v:g}' if isinstance(v, float) else v}" for name, v in values.items()]
 
     @property
     def how_trained(self) -> str:
@@ -347,8 +361,9 @@ class CifarSettings(Settings):
 
     @property
     def trained_alike(self) -> Self:
-        """A key that networks share if they differ only in activation, width or seed."""
-        return replace(self, act="relu", width="base", at=(), seed=0)
+        """A key that networks share if they differ only in activation, with what goes with it, width or seed."""
+        own = self.of(model=self.model, recipe=self.recipe, act=self.act)
+        return replace(self, act="relu", width="base", at=(), seed=0, gain=self.gain / own.gain)
 
     @property
     def table(self) -> tuple[str, Key]:
@@ -382,7 +397,7 @@ class CifarSettings(Settings):
             return super().start
         if self.model == "vgg":
             return {**super().start, "bn_scheme": init.unit_uniform if self.recipe == "paper" else init.ones}
-        return {**super().start, "looks_linear": self.looks_linear, "centred": self.centred}
+        return {**super().start, "looks_linear": self.looks_linear, "centred": self.centred, "gain": self.gain}
 
     @property
     def prepared(self) -> tuple[str, ...]:

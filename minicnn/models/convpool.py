@@ -40,6 +40,7 @@ def convpool(
     logits_act: bool = False,
     looks_linear: bool = False,
     centred: bool = False,
+    gain: float = init.HE,
     seed: int = 0,
 ) -> Sequential:
     """ConvPool for 32x32x3 images, initialised from `seed` (He, fan-in).
@@ -53,6 +54,7 @@ def convpool(
     looks_linear  convolutions behind CReLU start by init.looks_linear, so that the network starts as a linear one but
                   for its pools; networks with another activation start as ever
     centred       convolutions behind an activation start by init.he_centred, unless by init.looks_linear
+    gain          they start with weights of variance gain^2 / fan-in: He's is sqrt 2, and 1 suits AVR
     """
     check_activation("convpool", act)
     if width not in WIDTHS:
@@ -98,4 +100,4 @@ def convpool(
     if arch not in tables:
         raise ValueError(f"convpool: unknown arch {arch!r}; choose from {', '.join(tables)}")
     scheme = init.looks_linear if looks_linear and act == "crelu" else init.he_centred if centred else init.he_normal
-    return build(tables[arch], channels=3, behind={act: scheme}).initialise(seed)
+    return build(tables[arch], channels=3, behind={act: init.with_gain(scheme, gain)}).initialise(seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from minicnn.autodiff import Parameter
 from minicnn.backend import Array, array_module, device_of, to_host
 
 Scheme = Callable[[tuple[int, ...], np.random.Generator], np.ndarray]
+
+HE = math.sqrt(2)  # the gain of `he_normal`: gain^2 / fan-in is the variance of the weights
 
 
 def he_normal(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -30,6 +33,18 @@ def he_centred(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """
     w = he_normal(shape, rng)
     return w - w.mean(axis=tuple(range(len(shape) - 1)))
+
+
+def with_gain(scheme: Scheme, gain: float) -> Scheme:
+    """A scheme that has He's gain, with another one.
+
+    A gain of 1 is for layers behind |x|, which keeps all of the variance where ReLU keeps half.
+    """
+    return scheme if gain == HE else partial(_times, gain / HE, scheme)
+
+
+def _times(factor: float, scheme: Scheme, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+    return factor * scheme(shape, rng)
 
 
 def looks_linear(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -33,8 +33,9 @@ def test_the_table_of_the_ablation():
     with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
         found = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in csv.DictReader(file)}
     rows = tables()["ablation"]
-    assert len(rows) == len(CHANGES)
-    for row, (name, change) in zip(rows, CHANGES.items(), strict=True):
+    changes = {name: change for name, change in CHANGES.items() if change.only != "avr"}
+    assert len(rows) == len(changes)
+    for row, (name, change) in zip(rows, changes.items(), strict=True):
         assert row["changed"] == change.words
         for network, act in (("CReLU (half)", "crelu"), ("ReLU (base)", "relu")):
             errors, usual = ([found.get((f"{one} {act}", seed)) for seed in "012"] for one in (name, "hour"))

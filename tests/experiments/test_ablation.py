@@ -116,11 +116,25 @@ def test_every_change_is_one():
     """Of the settings of at least one network, and of what it says."""
     args = ablation.parser().parse_args([])
     for name in ablation.CHANGES:
-        changed = [ablation.settings(args, network, name) for network in ablation.NETWORKS]
+        changed = [ablation.settings(args, network, name) for network in ablation.NETWORKS]  # AVR's, too
         usual = [ablation.settings(args, network, "hour") for network in ablation.NETWORKS]
         assert (changed != usual or bool(ablation.CHANGES[name].idea)) == (name != "hour")
         for own in changed:
             own[0].check()
+
+
+def test_networks_are_chosen_by_their_activation(capsys):
+    """A change that is none for them has no row."""
+    some = ["--scale", "0.1", "--seeds", "1", "--networks", "avr", "--changes", "he-gain,usual-start"]
+    assert ablation.main([*SMALL, *some]) == 0
+    shown = capsys.readouterr().out
+    assert "2 trainings: 2 rows, 1 network," in shown
+    assert "AVR (base), more by" in shown
+    assert "norms as behind ReLU" in shown
+    assert "looks-linear" not in shown
+    args = ablation.parser().parse_args([])
+    he, own = (ablation.settings(args, "AVR (base)", name)[0] for name in ("he-gain", "hour"))
+    assert (he.gain, own.gain) == (2**0.5, 1.0)
 
 
 def test_the_row_of_sgd_trains_as_the_recipe_short():
@@ -135,6 +149,7 @@ def test_the_row_of_sgd_trains_as_the_recipe_short():
 def test_nonsense_is_refused(capsys):
     for wrong, message in (
         (["--changes", "nothing"], "unknown: nothing; choose from hour, sgd"),
+        (["--networks", "half"], "unknown: half; choose from crelu, relu, avr"),
         (["--seeds", "0"], "--seeds must be positive"),
         (["--import", "nothing.csv"], "--import: nothing.csv is not a trainings.csv of this command"),
         (["--hold-out", "200"], "cannot hold out 200 of 200 training images"),

@@ -84,6 +84,23 @@ def test_every_part_of_a_recipe_can_be_changed_and_written_as_options():
         CifarSettings.of(smoothing=1.0).check()
 
 
+def test_norms_that_are_kept_suit_the_activation():
+    """By `hour`, AVR starts with a gain of 1: |x| keeps all of the variance.  Others, and former runs, have He's."""
+    gains = {act: CifarSettings.of(recipe="hour", act=act).gain for act in ("relu", "crelu", "avr")}
+    assert gains == {"relu": 2**0.5, "crelu": 2**0.5, "avr": 1.0}
+    assert CifarSettings.of(act="avr").gain == 2**0.5
+    avr, relu = (CifarSettings.of(recipe="hour", act=act) for act in ("avr", "relu"))
+    assert (avr.trained_alike, avr.changed) == (relu.trained_alike, [])
+    stored = {key: value for key, value in avr.as_json().items() if key != "gain"}
+    former = CifarSettings.from_json(stored)
+    assert former == CifarSettings.of(recipe="hour", act="avr", gain=2**0.5)
+    assert former.trained_alike != relu.trained_alike
+    assert former.changed == ["gain 1.41421"]
+    assert former.as_options() == ["--act", "avr", "--recipe", "hour", "--gain", str(2**0.5)]
+    w, smaller = (one.build_model()["conv4"].weight.data for one in (former, avr))
+    np.testing.assert_allclose(smaller, w / 2**0.5, rtol=1e-6)
+
+
 def test_a_short_paper_schedule_keeps_its_shape():
     assert CifarSettings.of(recipe="paper", epochs=7).schedule(10).boundaries == (40, 50, 60)
     assert CifarSettings.of(recipe="paper", epochs=1).schedule(1).boundaries == (1, 2, 3)
@@ -125,7 +142,7 @@ def test_runs_of_an_older_version_can_be_read(monkeypatch):
 
 def test_what_is_trained_otherwise_cannot_be_compared_with_the_paper():
     assert CifarSettings.of(recipe="paper", act="crelu").reductions == []
-    assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["lr 5.0", "batch 64"]
+    assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["lr 5", "batch 64"]
     assert ImagenetSettings.of(variant="crelu-all").reductions == []
     assert ImagenetSettings.of(variant="crelu-all", lr=5.0).reductions == ["lr 5.0"]
 
@@ -232,6 +249,7 @@ def test_what_sprint_and_vgg_do_not_have_is_refused():
         ({"model": "sprint", "dropout": (0.0, 0.1, 0.0)}, "--dropout is for convpool; the rates of sprint are fixed"),
         ({"model": "sprint", "at": (2,)}, "--at chooses where sprint has CReLU: add --act crelu"),
         ({"model": "vgg", "logits_act": True}, "--logits-act is for convpool"),
+        ({"model": "vgg", "gain": 1.0}, "--gain is for convpool"),
         ({"model": "sprint", "looks_linear": True}, "--looks-linear is for convpool"),
         ({"looks_linear": True}, "--looks-linear is for --act crelu"),
         ({"model": "vgg", "centred": True}, "--centred is for convpool, or for --optimiser muon"),

@@ -1,6 +1,8 @@
 """The networks are those of the paper's tables: layer by layer, parameter by parameter (reference/paper)."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -191,6 +193,26 @@ def test_convpool_is_centred_behind_activations_only(act):
             if name.endswith("weight"):
                 sums = np.abs(w.reshape(-1, w.shape[-1]).sum(axis=0))
                 assert (sums.max() < 1e-5) == (name != "conv1.weight"), name
+
+
+def test_a_gain_of_1_keeps_the_variance_behind_absolute_values():
+    """E |x|^2 = E x^2, where ReLU keeps half: He's gain doubles it per layer."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 500))
+    for gain, kept in ((1.0, 1.0), (init.HE, 2.0)):
+        w = init.with_gain(init.he_normal, gain)((500, 400), rng)
+        assert ((np.abs(x) @ w) ** 2).mean() / (x**2).mean() == pytest.approx(kept, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("act", "start"), [("avr", {"centred": True}), ("crelu", {"looks_linear": True}), ("relu", {})]
+)
+def test_convpool_takes_a_gain_behind_activations_only(act, start):
+    usual, other = (convpool(act, scale=0.1, **start, **gain).state_dict() for gain in ({}, {"gain": 1.0}))
+    for name, w in usual.items():
+        behind = name.endswith("weight") and name != "conv1.weight"
+        np.testing.assert_allclose(other[name], w / init.HE if behind else w, rtol=1e-6)
+    copy.deepcopy(pickle.loads(pickle.dumps(convpool(act, scale=0.1, gain=1.0, **start)))).initialise(seed=1)
 
 
 def test_convpool_looks_linear_behind_crelu_only():

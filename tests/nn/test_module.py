@@ -374,6 +374,7 @@ def test_initialise_starts_anew(device):
     [
         (init.he_normal, 0, 2 / (9 * 64)),
         (init.he_centred, 0, 2 / (9 * 64)),
+        (init.with_gain(init.he_normal, 1.0), 0, 1 / (9 * 64)),
         (init.msr_normal, 0, 2 / (9 * 128)),
         (init.glorot_uniform, 0, 2 / (9 * (64 + 128))),
         (init.unit_uniform, 0.5, 1 / 12),
