@@ -199,8 +199,8 @@ def hours(seeds: int | None = None) -> Scale:
         what="20 to 60 minutes per pair on two cores: real CIFAR, full widths, eight epochs of the recipe hour",
         meaning=(
             "Networks of the paper's widths (VGG: half; Average and Vote: a quarter), most of them trained for 8 "
-            "epochs with orthogonal steps (Average and Vote: 5), the others by SGD for 16 (VGG: 8); the works that "
-            "the paper cites take hundreds of epochs, by SGD. What agrees with the paper holds under another recipe, "
+            "epochs with orthogonal steps (Average and Vote: 5), the others by SGD for 16; the works that the paper "
+            "cites take hundreds of epochs, by SGD. What agrees with the paper holds under another recipe, "
             "too; what does not may be due to the recipe."
         ),
         table1=(

@@ -73,7 +73,8 @@ RECIPES = {
         "convpool": Recipe(17, 0.05, 0.0, clip=2.0, shift=2, dropout=(0.0, 0.0, 0.0), optimiser="muon", momentum=0.8,
                            sgd_lr=0.04, warmup=0.1, smoothing=0.1, alternate=True, looks_linear=True, whitened=True,
                            centred=True, keep_norm=True),
-        "vgg": Recipe(17, 0.1, 5e-4, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), alternate=True),
+        "vgg": Recipe(17, 0.05, 0.0, clip=2.0, shift=4, dropout=(0.0, 0.0, 0.0), optimiser="muon", momentum=0.8,
+                      sgd_lr=0.04, warmup=0.1, alternate=True, keep_norm=True),
     },
     "sprint": {
         "sprint": Recipe(10, 0.24, 0.0, clip=None, shift=2, dropout=(0.0, 0.0, 0.0), batch=2000, optimiser="muon",

@@ -9,7 +9,10 @@ import statistics
 import numpy as np
 
 from experiments.ablation import CHANGES
+from experiments.reproduction.scales import BASE, HALF, SCALES
+from experiments.train.cifar import RECIPES, CifarSettings
 from minicnn.analysis.statistics import holm, t_interval, t_test
+from minicnn.models.pretrained import find, read_card
 from reference.paper.results import cifar_result
 from tests.docs.documents import HOURS, RESULTS, ROOT, cells, prose, section, tables
 
@@ -155,3 +158,30 @@ def test_what_the_findings_say_of_theory():
         f"{false['misprint']} are misprints."
     ) in text
     assert f"of {len(of_paper)} statements, steps of proofs among them, {false['false']} need another statement" in text
+
+
+def test_what_the_findings_say_of_differences_from_the_paper():
+    """The table of what differs: its numbers are those of the recipes, the plans and the networks."""
+    rows = {
+        name: here for name, _, here in cells(section(ROOT / "docs" / "findings.md", "What differs from the paper"))
+    }
+    short, hour = (RECIPES[name]["convpool"] for name in ("short", "hour"))
+    plans = [SCALES[name](None) for name in ("cpu", "hours")]
+    trained = [one for plan in plans for one in plan.trainings if not one.settings.PHOTOGRAPHS]
+    epochs = {one.settings.epochs for one in trained} | {
+        read_card(find(name)).settings["epochs"] for name in ("relu-base", "crelu-half")
+    }
+    assert rows["epochs"] == f"{min(epochs)} to {max(epochs)}"
+    assert (short.shift, hour.alternate, hour.shift) == (0, True, 2)
+    assert "flips every other epoch, shifts by up to 2 pixels" in rows["augmentation"]
+    assert rows["labels"] == f"`hour`: smoothed by {hour.smoothing}"
+    assert rows["weight decay"] == f"`short`: {short.weight_decay}; `hour`: none"
+    assert hour.weight_decay == short.smoothing == 0
+    assert short.dropout == (0, 0.1, 0.1)
+    assert rows["dropout"].startswith("`short`: 0.1 after each pool; `hour`: none")
+    assert hour.dropout == (0, 0, 0)
+    millions = [CifarSettings.of(act=act, width=width).parameters / 1e6 for act, width in (BASE, HALF)]
+    assert "{:.2f} and {:.2f} million".format(*millions) in rows["networks"]
+    assert {(plan.invariance, plan.ratios) for plan in plans} == {(1000, 300)}
+    assert rows["invariance"].startswith("1,000 test images")
+    assert "300 images" in rows["reconstruction ratios"]

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from experiments.ablation import CHANGES
+from experiments.ablation import BY_ACT, CHANGES
 from minicnn.analysis.statistics import t_interval
 from tests.docs.documents import ROOT, prose, tables
 
@@ -28,20 +28,28 @@ def test_what_16_bits_do_to_the_recipe():
             assert [float(row[head]), float(row[f"{head} ±"])] == pytest.approx([interval.mean, half])
 
 
-def test_the_table_of_the_ablation():
-    """It follows from the trainings: means over seeds, and differences from the recipe seed by seed."""
-    with open(ROOT / "docs" / "ablation" / "trainings.csv", newline="") as file:
+MAIN_PAIR = ("crelu", "relu")
+
+
+@pytest.mark.parametrize(
+    ("table", "trainings", "acts", "names"),
+    [
+        ("ablation", "trainings", MAIN_PAIR, [name for name, change in CHANGES.items() if change.only != "avr"]),
+        ("avr", "avr-trainings", ("avr",), ["hour", "he-gain"]),
+    ],
+)
+def test_the_tables_of_the_ablation(table, trainings, acts, names):
+    """They follow from the trainings: means over seeds, and differences from the recipe seed by seed."""
+    with open(ROOT / "docs" / "ablation" / f"{trainings}.csv", newline="") as file:
         found = {(row["variant"], row["seed"]): float(row["hold_out_error"]) for row in csv.DictReader(file)}
-    rows = tables()["ablation"]
-    changes = {name: change for name, change in CHANGES.items() if change.only != "avr"}
-    assert len(rows) == len(changes)
-    for row, (name, change) in zip(rows, changes.items(), strict=True):
-        assert row["changed"] == change.words
-        for network, act in (("CReLU (half)", "crelu"), ("ReLU (base)", "relu")):
+    rows = tables()[table]
+    assert [row["changed"] for row in rows] == [CHANGES[name].words for name in names]
+    for row, name in zip(rows, names, strict=True):
+        for network, act in ((BY_ACT[act], act) for act in acts):
             errors, usual = ([found.get((f"{one} {act}", seed)) for seed in "012"] for one in (name, "hour"))
             cells = [f"{network}, error %"] + [f"{network}, more by"] * (name != "hour")
             if None in errors:
-                assert change.only not in ("", act)
+                assert CHANGES[name].only not in ("", act)
                 assert not any(row[cell] for cell in cells)
                 continue
             more = [a - b for a, b in zip(errors, usual, strict=True)]

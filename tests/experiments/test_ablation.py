@@ -159,7 +159,10 @@ def test_nonsense_is_refused(capsys):
         assert message in capsys.readouterr().err + str(caught.value)
 
 
-@pytest.mark.parametrize(("file", "products"), [("trainings.csv", "float32"), ("bf16-trainings.csv", "bf16")])
+@pytest.mark.parametrize(
+    ("file", "products"),
+    [("trainings.csv", "float32"), ("bf16-trainings.csv", "bf16"), ("avr-trainings.csv", "float32")],
+)
 def test_the_command_knows_the_trainings_of_the_documents(file, products):
     """Whoever imports them trains none of them again, whatever settings were added since."""
     args = ablation.parser().parse_args([])
