@@ -30,14 +30,13 @@ from experiments.report.cifar_tables import describe, paper_dataset, settings_ke
 from experiments.report.context import Context, Fold, Parts, absent
 from experiments.report.groups import Group, differences, families, gap, groups, planned_pairs, test_error
 from experiments.report.repeats import Repeats, minus, repeats, signs
-from experiments.reproduction.scales import BASE, HALF
+from experiments.reproduction.scales import AVR, BASE, HALF
 from experiments.tables.html import Html, link, note, tag
 from experiments.tables.table import Badge, Column, Table
 from minicnn.analysis.statistics import Interval, holm, t_interval, t_test
 from reference.paper import TABLE_6, TABLE_S1, CifarRow, cifar_result
 
 FULL = ("crelu", "base")
-AVR = ("avr", "base")
 LARGE = 0.5  # a cosine that is not "far below 1"
 SHOWN, OPPOSITE, NOT_SHOWN, UNDECIDED, OPEN = "shown", "the opposite", "not shown", "undecided", "not measured yet"
 CONTRADICTED, NOT_CONTRADICTED = "contradicted", "not contradicted"
