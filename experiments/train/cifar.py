@@ -108,6 +108,22 @@ def _rates(text: str) -> tuple[float, ...]:
     return a, b, c
 
 
+PARTS = {
+    "alternate": "alternate flips", "looks_linear": "looks-linear start", "whitened": "whitened conv1",
+    "centred": "centred filters", "keep_norm": "kept norms", "reflect": "mirrored edges", "flip": "flips",
+    "shift": "shifts", "smoothing": "smoothed labels",
+}  # fmt: skip
+
+
+def _in_words(name: str, value: Any) -> str:
+    """A setting that is not the recipe's: "no shifts", "centred filters", "weight decay 0.001"."""
+    if name in PARTS and not value:
+        return f"no {PARTS[name]}"
+    if value is True:
+        return PARTS[name]
+    return f"{name.replace('_', ' ')} {f'{value:.4g}' if isinstance(value, float) else value}"
+
+
 OPTIONS = {
     "the network": {
         "model": Option(
@@ -349,11 +365,10 @@ class CifarSettings(Settings):
 
     @property
     def changed(self) -> list[str]:
-        """Which numbers are not those of the recipe, apart from the epochs."""
+        """What is not as the recipe has it, in words, apart from the epochs."""
         own = self.of(model=self.model, recipe=self.recipe, act=self.act)
         names = [*(name for name in Recipe._fields if name != "epochs"), "flip"]
-        values = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(own, name)}
-        return [f"{name} {f'{v:g}' if isinstance(v, float) else v}" for name, v in values.items()]
+        return [_in_words(name, getattr(self, name)) for name in names if getattr(self, name) != getattr(own, name)]
 
     @property
     def how_trained(self) -> str:

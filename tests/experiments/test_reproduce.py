@@ -99,7 +99,7 @@ def test_the_hours_scale_trains_the_main_pair_first_seed_by_seed_and_then_in_oth
     flips = [t for t in alone if t.control]
     assert [(s.act, s.width, s.seed) for s in (t.settings for t in flips)] == [(s.act, s.width, s.seed) for s in by_sgd]
     assert {t.settings for t in flips} == {replace(s, shift=0) for s in by_main[:6]}
-    assert all(t.settings.how_trained == "recipe hour with shift 0" for t in flips)
+    assert all(t.settings.how_trained == "recipe hour with no shifts" for t in flips)
     assert len({(t.settings.recipe, t.settings.epochs, t.settings.scale) for t in scale.table2}) == 1
     voting = [(t.settings.act, t.settings.width) for t in scale.table1 if t.protocol == "folds"]
     assert voting == [("crelu", "half"), ("relu", "base")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.reproduction.steps import convpool
-from experiments.train.cifar import RECIPES, CifarSettings
+from experiments.train.cifar import PARTS, RECIPES, CifarSettings
 from experiments.train.imagenet import ImagenetSettings
 from minicnn.data.augment import Normaliser
 from minicnn.data.textures import textures
@@ -95,7 +95,7 @@ def test_norms_that_are_kept_suit_the_activation():
     former = CifarSettings.from_json(stored)
     assert former == CifarSettings.of(recipe="hour", act="avr", gain=2**0.5)
     assert former.trained_alike != relu.trained_alike
-    assert former.changed == ["gain 1.41421"]
+    assert former.changed == ["gain 1.414"]
     assert former.as_options() == ["--act", "avr", "--recipe", "hour", "--gain", str(2**0.5)]
     w, smaller = (one.build_model()["conv4"].weight.data for one in (former, avr))
     np.testing.assert_allclose(smaller, w / 2**0.5, rtol=1e-6)
@@ -145,6 +145,17 @@ def test_what_is_trained_otherwise_cannot_be_compared_with_the_paper():
     assert CifarSettings.of(recipe="paper", lr=5.0, batch=64).reductions == ["lr 5", "batch 64"]
     assert ImagenetSettings.of(variant="crelu-all").reductions == []
     assert ImagenetSettings.of(variant="crelu-all", lr=5.0).reductions == ["lr 5.0"]
+
+
+def test_what_is_not_as_in_the_recipe_is_said_in_words():
+    changed = {"shift": 0, "looks_linear": False, "smoothing": 0.0, "weight_decay": 0.001}
+    one = CifarSettings.of(recipe="hour", act="crelu", **changed)
+    assert sorted(one.changed) == ["no looks-linear start", "no shifts", "no smoothed labels", "weight decay 0.001"]
+    assert CifarSettings.of(centred=True, shift=2).changed == ["shift 2", "centred filters"]
+    assert {one.name for one in dataclasses.fields(CifarSettings) if one.type == "bool"} - set(PARTS) == {
+        "logits_act",  # those that are the network, and not how it is trained
+        "bn_before_act",
+    }
 
 
 def test_only_networks_that_were_trained_alike_are_compared():
