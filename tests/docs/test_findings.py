@@ -185,3 +185,67 @@ def test_what_the_findings_say_of_differences_from_the_paper():
     assert {(plan.invariance, plan.ratios) for plan in plans} == {(1000, 300)}
     assert rows["invariance"].startswith("1,000 test images")
     assert "300 images" in rows["reconstruction ratios"]
+
+
+FULL = "hours/the-paper-s-questions-cifar-10-full-width-recipe-hour-8-epochs"
+QUARTER = "the-paper-s-questions-cifar-10-widths-x0.25-recipe-short-10-epochs"
+
+
+def verdicts(name):
+    """Of a board: the verdict on each question, and whether it stands for all questions at once."""
+    return {row["question"]: (row["verdict"], "also for all" in row["how sure"]) for row in tables()[name]}
+
+
+def test_what_the_summary_of_the_findings_says_is_on_the_boards():
+    said = dict(cells(section(ROOT / "docs" / "findings.md", "Summary")))
+    full, quarter = verdicts(FULL), verdicts(QUARTER)
+
+    def about(start):
+        (words,) = (text for claim, text in said.items() if claim.startswith(start))
+        return words
+
+    def both(question):
+        (key,) = (key for key in full if key.startswith(question))
+        return full[key][0], quarter[key][0]
+
+    assert both("Is CReLU (half) better") == ("the opposite", "the opposite")
+    assert about("CReLU with half of the").startswith("the opposite in both sets of five pairs")
+    assert both("Is CReLU (base) better") == ("not shown", "shown")
+    assert about("CReLU with as many filters").startswith(
+        "shown at a quarter of the width (`short`); not shown at full"
+    )
+    assert both("Is AVR") == ("the opposite", "the opposite")
+    assert about("AVR makes fewer").startswith(
+        "the opposite, at a quarter of the width and, in two pairs, at full width"
+    )
+    assert both("Are the filters of ReLU") == ("shown", "shown")
+    assert "in the mean filters are more opposed than random ones" in about("ReLU networks learn pairs")
+    assert both("Are those of CReLU networks no more") == ("contradicted", "contradicted")
+    assert about("CReLU networks do not").startswith("contradicted in most layers")
+    assert both("Are the two phases") == ("shown", "shown")
+    assert about("CReLU networks use the two phases").startswith("shown in the mean")
+    assert both("Is CReLU more invariant, as the paper") == ("the opposite", "not shown")
+    assert about("CReLU networks are more invariant").startswith("by `hour` the opposite in the mean")
+    assert "by `short` not shown" in about("CReLU networks are more invariant")
+    assert both("Do learned filters") == ("shown", "shown")
+    assert about("learned filters recover") == "shown"
+
+
+def test_what_the_findings_say_of_many_questions_at_once():
+    """Which verdicts do not stand after Holm's correction."""
+    text = prose("docs/findings.md")
+
+    def fail(board):
+        decided = {key: found for key, found in board.items() if found[0] not in ("not shown", "not contradicted")}
+        return [key for key, (_, stands) in decided.items() if not stands]
+
+    (gap,) = fail(verdicts(FULL))
+    assert gap == "Is the gap between training and test error smaller with CReLU (half)?"
+    assert (
+        "After Holm's correction for these 13 questions every verdict stands except that on the gap of CReLU (half)."
+        in text
+    )
+    (invariance,) = fail(verdicts(QUARTER))
+    assert invariance == "Is CReLU more invariant, with both sides of both networks?"
+    assert "After Holm's correction for these 13 questions, every verdict stands except that on invariance." in text
+    assert len(verdicts(FULL)) == len(verdicts(QUARTER)) == 13

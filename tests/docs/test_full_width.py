@@ -110,6 +110,43 @@ def test_what_documents_say_of_full_width():
     assert f"({phases['conv6']:.2f}, {phases['conv7']:.2f})" in hours
 
 
+def test_what_documents_say_of_avr():
+    """With the norms that it starts with by `hour`, beside the two networks that had He's."""
+    findings, hours = map(prose, ("docs/findings.md", "docs/hours/README.md"))
+    runs = json.loads((HOURS / "runs.json").read_text())
+
+    def of(network, kind, control="", seeds=(0, 1)):
+        names = [f"cifar10-convpool-{network}-hour8-seed{seed}{control}/result.json" for seed in seeds]
+        return np.array([runs[name][kind] for name in names])
+
+    he = of("base-avr", "test_error", "-he-gain")
+    errors = t_interval(he)
+    for text in (findings, hours):
+        assert f"{errors.mean:.2f} ± {errors.high - errors.mean:.2f} %" in text
+    assert "two AVR networks of full width had been tested ({:.2f} and {:.2f} % errors)".format(*he) in findings
+    better = t_interval(he - of("base-avr", "test_error"))
+    assert (
+        f"AVR is {better.mean:.2f} points better at full width (two pairs, {better.low:.2f} to {better.high:.2f})"
+        in findings
+    )
+    (row,) = (row for row in tables()["avr"] if row["changed"] == "norms as behind ReLU")
+    more = "{:.2f} ± {:.2f}".format(*(float(row[f"AVR (base), more by{end}"]) for end in ("", " ±")))
+    assert f"and {more} on held-out images at a quarter of it" in findings
+    seeds = [s for s in range(5) if f"cifar10-convpool-base-avr-hour8-seed{s}/result.json" in runs]
+    avr, relu = (
+        {kind: of(network, kind, seeds=seeds) for kind in ("test_error", "train_error")}
+        for network in ("base-avr", "base-relu")
+    )
+    assert (avr["train_error"] > relu["train_error"]).all()
+    larger = t_interval(avr["test_error"] - avr["train_error"] - relu["test_error"] + relu["train_error"])
+    relu_paper, avr_paper = (cifar_result(*of, "cifar10") for of in (("relu", "base"), ("avr", "base")))
+    smaller = (relu_paper.single - relu_paper.train) - (avr_paper.single - avr_paper.train)
+    assert (
+        f"its gap is {larger.mean:.2f} points larger ({larger.low:.2f} to {larger.high:.2f}), where the paper's is "
+        f"{smaller:.2f} smaller"
+    ) in findings
+
+
 def test_what_documents_say_of_the_layers_of_full_width():
     """Prose of docs/findings.md and docs/hours: phases, pairs of filters, what comes back after pooling."""
     findings, hours = map(prose, ("docs/findings.md", "docs/hours/README.md"))
