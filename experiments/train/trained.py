@@ -29,6 +29,7 @@ OPTIONS = {  # of experiments.cifar, for the networks that have a name
     "relu-base": "--act relu --recipe hour",
     "crelu-half": "--act crelu --width half --recipe hour",
     "crelu-base": "--act crelu --recipe hour --epochs 8",
+    "avr-base": "--act avr --recipe hour --epochs 8 --seed 1",
     "crelu-sprint": "--model sprint --act crelu --seed 1",
 }
 AGREEMENT = 0.1  # points: other machines round differently, and a few images lie on the edge

@@ -166,7 +166,7 @@ def test_nothing_is_ever_unpickled(path):
 
 
 def test_those_that_come_with_minicnn_are_whole():
-    assert {"crelu-base", "crelu-half", "crelu-sprint", "relu-base"} <= set(names())
+    assert {"avr-base", "crelu-base", "crelu-half", "crelu-sprint", "relu-base"} <= set(names())
     for name in names():
         card = read_card(find(name))
         assert (FOLDER / f"{name}.md").read_text() == card.markdown(name)
