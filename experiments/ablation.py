@@ -54,7 +54,7 @@ CHANGES = {
     "sgd": Change("SGD as in `short`", {"optimiser": "sgd"} | {name: getattr(SHORT, name) for name in OF_SGD}),
     "not-centred": Change("filters not centred", {"centred": False}),
     "free-norms": Change("norms not kept", {"keep_norm": False}),
-    "he-gain": Change("norms as behind ReLU", {"gain": init.HE}, only="avr"),
+    "he-gain": Change("He's gain, as for ReLU", {"gain": init.HE}, only="avr"),
     "usual-start": Change("no looks-linear start", {"looks_linear": False}, only="crelu"),
     "usual-conv1": Change("conv1 not whitened", {"whitened": False}),
     "random-flips": Change("flips at random", {"alternate": False}),

@@ -225,25 +225,27 @@ def section_41(context: Context) -> Parts:
 
 
 def controls(context: Context) -> Parts:
-    """The main pair and networks that differ from it in one thing, with what they cost; all against CReLU (half)."""
-    made = {words: groups(own, context.records)[0] for words, own in context.scale.controls.items()}
+    """Networks that differ in one thing from others, with what they cost."""
+    made = {control.words: groups(control.trainings, context.records)[0] for control in context.scale.controls}
     if not made:
         return [absent("no control is trained at this scale.")]
-    reference = next(iter(made.values()))
     lines = []
-    for words, group in made.items():
+    for control in context.scale.controls:
+        group, reference = made[control.words], made.get(control.against)
         summary = summarise(group.settings.build_model(), group.settings.input)
         measured = [group.interval(measure) for measure in (minutes, train_error, test_error)]
-        against = "" if group is reference else over(differences(group, reference, test_error))
+        against = "" if reference is None else over(differences(group, reference, test_error))
         cost = [summary.parameters, summary.multiply_adds / 1e6, group.settings.epochs]
-        lines.append([words, *cost, context.runs_of(group), *measured, against])
+        lines.append([control.words, *cost, context.runs_of(group), *measured, control.against, against])
     heads = [Column("network"), Column("parameters", ","), Column("million multiply-adds", ".0f"), Column("epochs")]
     heads += [Column("runs", words=True), Column("minutes", ".0f")]
-    heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column(f"minus {next(iter(made))}", "+.2f")]
+    heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column("compared with")]
+    heads.append(Column("difference, points", "+.2f"))
     words = (
-        "All are trained by one recipe. Multiply-adds are those of one image, forwards. Minutes are as they were, also "
-        "where other work shared the machine. The last column has differences of test errors, over the seeds that both "
-        "have."
+        "All are trained by one recipe, but for what their names say. Multiply-adds are those of one image, forwards. "
+        "Minutes are as they were, also where other work shared the machine. Differences are of test errors, over the "
+        "seeds that both have."
     )
-    reduced = reference.settings.reductions
-    return [Table(heads, lines, f"Controls: {describe(reference)}", "Controls"), note(words, not_comparable(reduced))]
+    first = next(iter(made.values()))
+    reduced = first.settings.reductions
+    return [Table(heads, lines, f"Controls: {describe(first)}", "Controls"), note(words, not_comparable(reduced))]

@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[str, Callable[[Context], Parts]]] = {
     "tableS1": ("Table S1: reconstruction ratios", analyses.table_s1),
     "networks": ("Tables S2 to S13: the networks", networks.networks),
     "gap": ("Section 4.1: training and test error", cifar_tables.section_41),
-    "controls": ("Controls: what explains the main comparison", cifar_tables.controls),
+    "controls": ("Controls: what explains these comparisons", cifar_tables.controls),
     "figure1": ("Figure 1: filters and their pairs", pairs.figure1),
     "figure2": ("Figure 2: histograms of pairs", pairs.figure2),
     "figure3": ("Figure 3: histograms with CReLU", pairs.figure3),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.reproduction.steps import Training, convpool, photo, vgg
@@ -26,12 +26,21 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Control:
+    """The trainings of one network, in words, and the words of the network that they are compared with."""
+
+    words: str
+    trainings: tuple[Training, ...]
+    against: str = ""
+
+
+@dataclass(frozen=True)
 class Scale:
     """The trainings of each table, the most useful first.
 
     meaning       what its results are worth, for the report
     missing       {target: why it, or a part of it, is missing at this scale}
-    controls      networks that may explain the main comparison, CReLU (half) the first: {in words: trainings}
+    controls      networks that may explain a comparison of table 1, beside those that they are compared with
     invariance, ratios, shown    images that the analyses of figure 4, table S1 and figure 5 look at
     generated     whether photographs are generated; with_imagenet takes the user's instead
     """
@@ -45,7 +54,7 @@ class Scale:
     pairs: tuple[Pair, ...]
     photo_pair: Pair
     missing: dict[str, str]
-    controls: Mapping[str, tuple[Training, ...]] = field(default_factory=dict)
+    controls: tuple[Control, ...] = ()
     invariance: int | None = None
     ratios: int = 1000
     shown: int = 4
@@ -65,7 +74,7 @@ class Scale:
     @property
     def trainings(self) -> tuple[Training, ...]:
         """The trainings of all tables, each once."""
-        controls = (one for own in self.controls.values() for one in own)
+        controls = (one for control in self.controls for one in control.trainings)
         return tuple(dict.fromkeys((*self.table1, *self.table2, *self.table4, *controls)))
 
 
@@ -85,26 +94,33 @@ def pairs(name: str, seeds: int, **settings: Any) -> tuple[Pair, ...]:
 EQUAL = 0.7071  # of the widths: half of the parameters and of the multiplications, as CReLU (half) has
 
 
-def controls(main: int, seeds: int, shorter: int, **settings: Any) -> dict[str, tuple[Training, ...]]:
-    """CReLU (half) and ReLU (base) with `main` seeds, and with fewer what differs from them in one thing.
+def controls(main: int, seeds: int, shorter: int, **settings: Any) -> tuple[Control, ...]:
+    """CReLU (half) and ReLU (base) with `main` seeds, and with fewer what differs from one of them in one thing.
 
     shorter    epochs of ReLU (base) that take as long as all of CReLU (half)
+
+    Where AVR has a gain of its own, there are also two networks with He's, which were trained before that was known.
     """
 
     def of(seeds: int, model: tuple[str, str], control: str = "", **changed: Any) -> tuple[Training, ...]:
         return seeded(seeds, lambda seed: [convpool(*model, control=control, **settings | changed, seed=seed)])
 
-    found = {
-        "CReLU (half)": of(main, HALF),
-        "ReLU (base)": of(main, BASE),
-        "ReLU, as large as CReLU (half)": of(seeds, BASE, "equal-size", scale=EQUAL * settings.get("scale", 1.0)),
-        "ReLU (base), trained as long as CReLU (half)": of(seeds, BASE, "equal-time", epochs=shorter),
-    }
-    if found["CReLU (half)"][0].settings.looks_linear:
-        found["CReLU (half), no looks-linear start"] = of(seeds, HALF, "usual-start", looks_linear=False)
+    half, avr, size = "CReLU (half)", "AVR (base)", EQUAL * settings.get("scale", 1.0)
+    found = [
+        Control(half, of(main, HALF)),
+        Control("ReLU (base)", of(main, BASE), half),
+        Control("ReLU, as large as CReLU (half)", of(seeds, BASE, "equal-size", scale=size), half),
+        Control("ReLU (base), trained as long as CReLU (half)", of(seeds, BASE, "equal-time", epochs=shorter), half),
+    ]
+    if found[0].trainings[0].settings.looks_linear:
+        usual = of(seeds, HALF, "usual-start", looks_linear=False)
+        found.append(Control("CReLU (half), no looks-linear start", usual, half))
     if convpool(*AVR, **settings).settings.gain != HE:
-        found["AVR (base), norms as behind ReLU"] = of(min(seeds, 2), AVR, "he-gain", gain=HE)
-    return found
+        found += [
+            Control(avr, of(min(seeds, 2), AVR)),
+            Control("AVR (base), He's gain", of(min(seeds, 2), AVR, "he-gain", gain=HE), avr),
+        ]
+    return tuple(found)
 
 
 TINY_PHOTOS: dict[str, Any] = {"scale": 0.1, "side": 48, "crop": 40, "epochs": 2, "batch": 16}

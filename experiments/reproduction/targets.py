@@ -57,7 +57,7 @@ def photo_trainings(scale: Scale, files: Files, of: Sequence[Training]) -> list[
 
 def controls(scale: Scale, files: Files) -> list[Step]:
     """Seed by seed, so that an interruption leaves networks that can be compared."""
-    found = [one for own in scale.controls.values() for one in own]
+    found = [one for control in scale.controls for one in control.trainings]
     return [*sorted(found, key=lambda training: training.settings.seed)]
 
 
@@ -151,7 +151,7 @@ TARGETS: dict[str, Target] = {
         Target("tableS1", "reconstruction ratios after max pooling", on_pairs(reconstruction, photographs=False)),
         Target("networks", "the networks of Tables S2 to S13, their parameters counted", nothing, _SUPPLEMENT),
         Target("gap", "section 4.1: training and test error, from the runs of table1", table1, ("section4.1",)),
-        Target("controls", "what explains the main comparison: equal size, equal time, equal start", controls),
+        Target("controls", "what explains comparisons of table1: equal size, equal time, the start", controls),
         Target("figure1", "filters of AlexNet beside their pairing filters (--alexnet)", alexnet),
         Target("figure2", "histograms of the cosines of pairs, AlexNet (--alexnet)", alexnet),
         Target("figure3", "the same for networks with CReLU", on_pairs(pairing, photographs=True)),

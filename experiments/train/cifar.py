@@ -82,7 +82,7 @@ RECIPES = {
                          keep_norm=True, reflect=True, iterations=3, sgd_momentum=0.85, sgd_decay=0.004, last_lr=0.02),
     },
 }  # fmt: skip
-OWN_GAIN = {("hour", "convpool", "avr"): 1.0}  # the norms that it keeps are those that |x| needs
+OWN_GAIN = {("hour", "convpool", "avr"): 1.0}  # a part of the recipe: AVR needs smaller weights (docs/recipes.md)
 OPTIMISERS = ("sgd", "muon")
 LAST = {"vgg": VGG_CONVOLUTIONS, "sprint": SPRINT_CONVOLUTIONS}  # the number of their last convolution
 OF_MUON = ("sgd_lr", "last_lr", "sgd_momentum", "sgd_decay", "iterations", "keep_norm")
@@ -379,7 +379,8 @@ class CifarSettings(Settings):
     def trained_alike(self) -> Self:
         """A key that networks share if they differ only in activation, with what goes with it, width or seed."""
         own = self.of(model=self.model, recipe=self.recipe, act=self.act)
-        return replace(self, act="relu", width="base", at=(), seed=0, gain=self.gain / own.gain)
+        gain = 0.0 if self.gain == own.gain else self.gain  # 0: that of the recipe
+        return replace(self, act="relu", width="base", at=(), seed=0, gain=gain)
 
     @property
     def table(self) -> tuple[str, Key]:

@@ -54,7 +54,7 @@ def convpool(
     looks_linear  convolutions behind CReLU start by init.looks_linear, so that the network starts as a linear one but
                   for its pools; networks with another activation start as ever
     centred       convolutions behind an activation start by init.he_centred, unless by init.looks_linear
-    gain          they start with weights of variance gain^2 / fan-in: He's is sqrt 2, and 1 suits AVR
+    gain          they start with weights of variance gain^2 / fan-in; He's is sqrt 2
     """
     check_activation("convpool", act)
     if width not in WIDTHS:

@@ -36,9 +36,10 @@ def he_centred(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def with_gain(scheme: Scheme, gain: float) -> Scheme:
-    """A scheme that has He's gain, with another one.
+    """A scheme that has He's gain, with another one: weights of variance gain^2 / fan-in.
 
-    A gain of 1 is for layers behind |x|, which keeps all of the variance where ReLU keeps half.
+    |x| keeps the squares of responses and ReLU half of them, so behind |x| a gain of 1 keeps their size; but not that
+    of centred filters, which do not see their mean.
     """
     return scheme if gain == HE else partial(_times, gain / HE, scheme)
 

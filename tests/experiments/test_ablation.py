@@ -130,7 +130,7 @@ def test_networks_are_chosen_by_their_activation(capsys):
     shown = capsys.readouterr().out
     assert "2 trainings: 2 rows, 1 network," in shown
     assert "AVR (base), more by" in shown
-    assert "norms as behind ReLU" in shown
+    assert "He's gain, as for ReLU" in shown
     assert "looks-linear" not in shown
     args = ablation.parser().parse_args([])
     he, own = (ablation.settings(args, "AVR (base)", name)[0] for name in ("he-gain", "hour"))

@@ -16,7 +16,7 @@ from experiments.report import page
 from experiments.report.board import Question
 from experiments.report.context import Context
 from experiments.reproduction.records import Records
-from experiments.reproduction.scales import SCALES
+from experiments.reproduction.scales import SCALES, Control
 from experiments.reproduction.steps import Analysis, convpool
 from experiments.reproduction.targets import TARGETS, Files, steps_of
 from experiments.tables.html import escape
@@ -435,11 +435,11 @@ def test_controls_are_compared_with_the_main_network_by_seeds(tmp_path):
     for own, errors in ((crelu, (30.0, 31.0)), (relu, (29.0, 30.5))):
         for training, error in zip(own, errors, strict=True):
             write_run(tmp_path, training, train=20.0, test=error)
-    scale = replace(scale, controls={"ours": tuple(crelu), "smaller": tuple(relu)})
+    scale = replace(scale, controls=(Control("ours", tuple(crelu)), Control("smaller", tuple(relu), "ours")))
     path = report(tmp_path, scale, ("controls",))
     _, text = read(path)
-    assert "minus ours" in text
-    assert "2 seeds seed 0 , seed 1 1 (2) 20.00 (2) 29.75 ± 9.53 -0.75 ± 3.18" in text
+    assert "compared with difference, points" in text
+    assert "2 seeds seed 0 , seed 1 1 (2) 20.00 (2) 29.75 ± 9.53 ours -0.75 ± 3.18" in text
     assert "no control is trained" in read(report(tmp_path, tiny(2), ("controls",)))[1]
 
 

@@ -195,13 +195,15 @@ def test_convpool_is_centred_behind_activations_only(act):
                 assert (sums.max() < 1e-5) == (name != "conv1.weight"), name
 
 
-def test_a_gain_of_1_keeps_the_variance_behind_absolute_values():
-    """E |x|^2 = E x^2, where ReLU keeps half: He's gain doubles it per layer."""
+def test_a_gain_of_1_keeps_the_size_of_responses_behind_absolute_values():
+    """E |x|^2 = E x^2, where ReLU keeps half.  Centred filters see Var |x| = (1 - 2 / pi) E x^2 alone."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 500))
-    for gain, kept in ((1.0, 1.0), (init.HE, 2.0)):
-        w = init.with_gain(init.he_normal, gain)((500, 400), rng)
-        assert ((np.abs(x) @ w) ** 2).mean() / (x**2).mean() == pytest.approx(kept, rel=0.05)
+    for scheme, seen in ((init.he_normal, 1.0), (init.he_centred, 1 - 2 / math.pi)):
+        for gain in (1.0, init.HE):
+            w = init.with_gain(scheme, gain)((500, 400), rng)
+            kept = ((np.abs(x) @ w) ** 2).mean() / (x**2).mean()
+            assert kept == pytest.approx(seen * gain**2, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -213,6 +215,25 @@ def test_convpool_takes_a_gain_behind_activations_only(act, start):
         behind = name.endswith("weight") and name != "conv1.weight"
         np.testing.assert_allclose(other[name], w / init.HE if behind else w, rtol=1e-6)
     copy.deepcopy(pickle.loads(pickle.dumps(convpool(act, scale=0.1, gain=1.0, **start)))).initialise(seed=1)
+
+
+def test_responses_of_centred_avr_networks_shrink_as_those_of_relu():
+    """With He's gain; with a gain of 1 they shrink by another sqrt 2 per layer (docs/recipes.md, recipe `hour`)."""
+    x = np.random.default_rng(0).normal(size=(4, 32, 32, 3)).astype(np.float32)
+
+    def left(act, gain):
+        """Of the deviation of conv1's responses, in conv8."""
+        y, spread = x, []
+        for _, layer in convpool(act, scale=0.25, centred=True, gain=gain, dropout=(0, 0, 0)).children():
+            y = layer(y)
+            if isinstance(layer, nn.Conv2d):
+                spread.append(float(y.data.std()))
+        return spread[-1] / spread[0]
+
+    relu, avr, smaller = left("relu", init.HE), left("avr", init.HE), left("avr", 1.0)
+    assert 0.05 < relu < 0.7
+    assert 0.5 < avr / relu < 2
+    assert smaller / avr == pytest.approx(2**-3.5, rel=1e-3)
 
 
 def test_convpool_looks_linear_behind_crelu_only():
