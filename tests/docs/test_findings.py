@@ -124,13 +124,27 @@ def test_what_the_findings_say_of_average_and_vote():
 def test_what_the_findings_say_of_cifar_100():
     text = prose("docs/findings.md")
     runs = json.loads((HOURS / "runs.json").read_text())
-    relu, half = (runs[f"cifar100-convpool-{name}-hour8-seed0/result.json"] for name in ("base-relu", "half-crelu"))
+    names = [f"cifar100-convpool-{{}}-hour8-seed{seed}/result.json" for seed in range(3)]
+    names = [name for name in names if name.format("base-relu") in runs and name.format("half-crelu") in runs]
+    relu, half = (
+        {kind: np.array([runs[name.format(network)][kind] for name in names]) for kind in ("test_error", "train_error")}
+        for network in ("base-relu", "half-crelu")
+    )
+    pairs = {2: "two pairs", 3: "three pairs"}[len(names)]
+    assert f"eight epochs of `hour`, {pairs}" in text
     relu_paper, half_paper = (cifar_result(*of, "cifar100") for of in (("relu", "base"), ("crelu", "half")))
-    assert f"here by {relu_paper.single - relu['test_error']:.2f} points" in text
+    assert f"here by {relu_paper.single - relu['test_error'].mean():.2f} points" in text
     assert f"({relu_paper.train:.2f} and {half_paper.train:.2f} % there)" in text
-    own = (relu["test_error"] - relu["train_error"]) - (half["test_error"] - half["train_error"])
+    worse = t_interval(half["test_error"] - relu["test_error"])
+    assert (
+        f"CReLU (half) is {worse.mean:.2f} points worse than ReLU (base) ({worse.low:.2f} to {worse.high:.2f})" in text
+    )
+    own = t_interval((relu["test_error"] - relu["train_error"]) - (half["test_error"] - half["train_error"]))
     paper = (relu_paper.single - relu_paper.train) - (half_paper.single - half_paper.train)
-    assert f"On CIFAR-100 (one pair) it is {own:.2f} points smaller, where the paper has {paper:.2f}." in text
+    assert (
+        f"On CIFAR-100 ({pairs}) it is {own.mean:.2f} points smaller ({own.low:.2f} to {own.high:.2f}: not shown), "
+        f"where the paper has {paper:.2f}."
+    ) in text
 
 
 def test_what_the_findings_say_of_equal_size():
