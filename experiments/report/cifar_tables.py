@@ -239,7 +239,7 @@ def controls(context: Context) -> Parts:
         lines.append([control.words, *cost, context.runs_of(group), *measured, control.against, against])
     heads = [Column("network"), Column("parameters", ","), Column("million multiply-adds", ".0f"), Column("epochs")]
     heads += [Column("runs", words=True), Column("minutes", ".0f")]
-    heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column("compared with")]
+    heads += [Column("train %", ".2f"), Column("test %", ".2f"), Column("compared with", words=True)]
     heads.append(Column("difference, points", "+.2f"))
     words = (
         "All are trained by one recipe, but for what their names say. Multiply-adds are those of one image, forwards. "
