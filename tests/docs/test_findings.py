@@ -13,6 +13,7 @@ from experiments.reproduction.scales import BASE, HALF, SCALES
 from experiments.train.cifar import RECIPES, CifarSettings
 from minicnn.analysis.statistics import holm, t_interval, t_test
 from minicnn.models.pretrained import find, read_card
+from minicnn.models.vgg import dropout_rates
 from reference.paper.results import cifar_result
 from tests.docs.documents import HOURS, RESULTS, ROOT, cells, prose, section, tables
 
@@ -147,6 +148,21 @@ def test_what_the_findings_say_of_cifar_100():
     ) in text
 
 
+def test_what_the_findings_say_of_vgg():
+    text = prose("docs/findings.md")
+    runs = json.loads((HOURS / "runs.json").read_text())
+
+    def errors(network):
+        names = [f"cifar10-vgg-{network}-x0.5-hour8-seed{seed}/result.json" for seed in range(3)]
+        return [runs[name]["test_error"] for name in names if name in runs]
+
+    (relu,), (crelu,) = errors("relu"), errors("crelu-at-1-3-5")  # one pair
+    assert f"The network with CReLU is {relu - crelu:.2f} points better." in text
+    usual, less = dropout_rates(()), dropout_rates((1, 3, 5))
+    assert [usual[layer] for layer in (1, 3, 5)] == [0.3, 0.4, 0.4]
+    assert [less[layer] for layer in (1, 3, 5)] == [0.1, 0.2, 0.2]
+
+
 def test_what_the_findings_say_of_equal_size():
     text = prose("docs/findings.md")
     runs = json.loads((HOURS / "runs.json").read_text())
@@ -158,6 +174,14 @@ def test_what_the_findings_say_of_equal_size():
         f"({int(row['parameters']):,} parameters, and as many multiplications) has {equal:.2f} %, which is "
         f"{half - equal:.2f} points better than CReLU (half) and {equal - base:.2f} worse than ReLU (base)"
     ) in text
+
+
+def test_what_the_findings_say_of_equal_time():
+    text = prose("docs/findings.md")
+    runs = json.loads((HOURS / "runs.json").read_text())
+    names = ("base-relu-hour5-seed0-equal-time", "half-crelu-hour8-seed0")
+    five, half = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    assert f"ReLU (base) has {five:.2f} % (seed 0), still {half - five:.2f} points less than CReLU (half)" in text
 
 
 def test_what_the_findings_say_of_theory():
