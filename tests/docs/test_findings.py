@@ -184,6 +184,17 @@ def test_what_the_findings_say_of_equal_time():
     assert f"ReLU (base) has {five:.2f} % (seed 0), still {half - five:.2f} points less than CReLU (half)" in text
 
 
+def test_what_the_findings_say_of_the_start():
+    text = prose("docs/findings.md")
+    runs = json.loads((HOURS / "runs.json").read_text())
+    names = ("half-crelu-hour8-seed0-usual-start", "half-crelu-hour8-seed0")
+    usual, half = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    more = "more" if usual > half else "fewer"
+    assert (
+        f"without it has {usual:.2f} % after eight epochs, {abs(usual - half):.2f} points {more} than with it" in text
+    )
+
+
 def test_what_the_findings_say_of_theory():
     text = prose("docs/findings.md")
     of_paper = [
