@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import csv
+import json
 import re
 from pathlib import Path
 
@@ -38,6 +39,11 @@ RESULTS, HOURS = ROOT / "docs" / "results", ROOT / "docs" / "hours"
 SPEED = ROOT / "docs" / "speed"  # what experiments.bench --tables wrote
 BESIDE = ("ablation", "gpu", "imagenet", "speed/zen4", "speed/zen4-compiled", "speedrun")
 TABLES = (RESULTS / "tables", SPEED, *(ROOT / "docs" / name for name in BESIDE))
+
+
+def runs_of(archive):
+    """The settings and results of the runs of docs/results or docs/hours, by file."""
+    return json.loads((archive / "runs.json").read_text())
 
 
 def tables():

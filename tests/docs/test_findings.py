@@ -2,7 +2,6 @@
 
 import collections
 import csv
-import json
 import re
 import statistics
 
@@ -15,12 +14,18 @@ from minicnn.analysis.statistics import holm, t_interval, t_test
 from minicnn.models.pretrained import find, read_card
 from minicnn.models.vgg import dropout_rates
 from reference.paper.results import cifar_result
-from tests.docs.documents import HOURS, RESULTS, ROOT, cells, prose, section, tables
+from tests.docs.documents import HOURS, RESULTS, ROOT, cells, prose, runs_of, section, tables
+
+
+def errors_of(*names):
+    """The test errors of networks of docs/hours, each by what follows cifar10-convpool- in its name."""
+    runs = runs_of(HOURS)
+    return [runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names]
 
 
 def by_seed(width):
     """The test errors of ReLU (base), ReLU (double) and a CReLU network, at a quarter of the width, for each seed."""
-    runs = json.loads((RESULTS / "runs.json").read_text())
+    runs = runs_of(RESULTS)
     names = ("base-relu", "double-relu", f"{width}-crelu")
     return [
         [runs[f"cifar10-convpool-{name}-x0.25-short10-seed{seed}/result.json"]["test_error"] for name in names]
@@ -124,7 +129,7 @@ def test_what_the_findings_say_of_average_and_vote():
 
 def test_what_the_findings_say_of_cifar_100():
     text = prose("docs/findings.md")
-    runs = json.loads((HOURS / "runs.json").read_text())
+    runs = runs_of(HOURS)
     names = [f"cifar100-convpool-{{}}-hour8-seed{seed}/result.json" for seed in range(3)]
     names = [name for name in names if name.format("base-relu") in runs and name.format("half-crelu") in runs]
     relu, half = (
@@ -150,7 +155,7 @@ def test_what_the_findings_say_of_cifar_100():
 
 def test_what_the_findings_say_of_vgg():
     text = prose("docs/findings.md")
-    runs = json.loads((HOURS / "runs.json").read_text())
+    runs = runs_of(HOURS)
 
     def errors(network):
         names = [f"cifar10-vgg-{network}-x0.5-hour8-seed{seed}/result.json" for seed in range(3)]
@@ -165,9 +170,9 @@ def test_what_the_findings_say_of_vgg():
 
 def test_what_the_findings_say_of_equal_size():
     text = prose("docs/findings.md")
-    runs = json.loads((HOURS / "runs.json").read_text())
-    names = ("base-relu-x0.7071-hour8-seed0-equal-size", "half-crelu-hour8-seed0", "base-relu-hour8-seed0")
-    equal, half, base = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    equal, half, base = errors_of(
+        "base-relu-x0.7071-hour8-seed0-equal-size", "half-crelu-hour8-seed0", "base-relu-hour8-seed0"
+    )
     (row,) = (row for row in tables()["hours/controls-cifar-10-full-width-recipe-hour-8-epochs"]
               if row["network"] == "ReLU, as large as CReLU (half)")  # fmt: skip
     assert (
@@ -178,17 +183,13 @@ def test_what_the_findings_say_of_equal_size():
 
 def test_what_the_findings_say_of_equal_time():
     text = prose("docs/findings.md")
-    runs = json.loads((HOURS / "runs.json").read_text())
-    names = ("base-relu-hour5-seed0-equal-time", "half-crelu-hour8-seed0")
-    five, half = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    five, half = errors_of("base-relu-hour5-seed0-equal-time", "half-crelu-hour8-seed0")
     assert f"ReLU (base) has {five:.2f} % (seed 0), still {half - five:.2f} points less than CReLU (half)" in text
 
 
 def test_what_the_findings_say_of_the_start():
     text = prose("docs/findings.md")
-    runs = json.loads((HOURS / "runs.json").read_text())
-    names = ("half-crelu-hour8-seed0-usual-start", "half-crelu-hour8-seed0")
-    usual, half = (runs[f"cifar10-convpool-{name}/result.json"]["test_error"] for name in names)
+    usual, half = errors_of("half-crelu-hour8-seed0-usual-start", "half-crelu-hour8-seed0")
     more = "more" if usual > half else "fewer"
     assert (
         f"without it has {usual:.2f} % after eight epochs, {abs(usual - half):.2f} points {more} than with it" in text

@@ -16,7 +16,7 @@ from minicnn.analysis.statistics import t_interval
 from minicnn.models.pretrained import find, read_card
 from minicnn.models.pretrained import names as network_names
 from reference.paper.results import cifar_result
-from tests.docs.documents import HOURS, prose, tables
+from tests.docs.documents import HOURS, prose, runs_of, tables
 
 
 def test_the_plan_of_full_width_knows_what_is_trained():
@@ -31,7 +31,7 @@ def test_the_plan_of_full_width_knows_what_is_trained():
 
 def test_what_documents_say_of_full_width():
     """Prose of README.md, docs/findings.md and docs/hours, from the results of the pairs."""
-    runs = json.loads((HOURS / "runs.json").read_text())
+    runs = runs_of(HOURS)
     pairs = sum(re.fullmatch(r"cifar10-convpool-base-relu-hour8-seed\d/result.json", name) is not None for name in runs)
     words = {4: "four", 5: "five"}[pairs]
     readme, findings, hours = map(prose, ("README.md", "docs/findings.md", "docs/hours/README.md"))
@@ -113,7 +113,7 @@ def test_what_documents_say_of_full_width():
 def test_what_documents_say_of_avr():
     """With the norms that it starts with by `hour`, beside the two networks that had He's."""
     findings, hours = map(prose, ("docs/findings.md", "docs/hours/README.md"))
-    runs = json.loads((HOURS / "runs.json").read_text())
+    runs = runs_of(HOURS)
 
     def of(network, kind, control="", seeds=(0, 1)):
         names = [f"cifar10-convpool-{network}-hour8-seed{seed}{control}/result.json" for seed in seeds]

@@ -121,6 +121,7 @@ def test_an_interrupted_plan_leaves_pairs_that_are_known_in_full():
 def test_controls_differ_from_the_main_pair_in_one_thing():
     scale = SCALES["hours"](None)
     main, base, *others, avr, he_gain = [control.trainings[0] for control in scale.controls]
+    assert [control.against for control in scale.controls] == ["", *["CReLU (half)"] * 4, "", "AVR (base)"]
     assert {main, base, avr} <= set(scale.table1)
     names = [one.name for one in scale.trainings]
     assert len(names) == len(set(names))  # also where the settings have no place in the name
